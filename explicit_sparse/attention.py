@@ -1,0 +1,246 @@
+"""Multi-head attention with a sparse mapping: fairseq's module with another way from scores to weights."""
+
+import math
+from typing import Callable, Dict, Optional, Tuple
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor, nn
+
+from . import mappings, patterns
+from .config import ALPHA_MAX, ALPHA_MIN, OptionError, SiteConfig
+
+
+class SparseMultiheadAttention(MultiheadAttention):
+    """Multi-head attention whose queries choose among the keys.
+
+    fairseq's own module computes the masked scores, so projections, caches, padding and beams
+    stay its own; then
+
+        scores -> pattern (which keys are visible) -> mapping (weights) -> dropout -> weights V.
+
+    Args:
+        site: ``encoder-self``, ``decoder-self`` or ``cross``.
+        config: what the options mean at this site.
+        Others as for fairseq's MultiheadAttention.
+
+    Shapes: Time x Batch x Channel, as in fairseq. T queries, S keys, B batch, H heads, D head width.
+
+    Source: arXiv 1912.11637.
+    """
+
+    def __init__(self, embed_dim, num_heads, site: str, config: SiteConfig, **kwargs):
+        super().__init__(embed_dim, num_heads, **kwargs)
+        # Keeps fairseq's forward off F.multi_head_attention_forward, which knows softmax only.
+        self.skip_embed_dim_check = True
+        if self.use_xformers:
+            raise OptionError("xFormers attention and sparse attention exclude each other; drop xformers_att_config")
+        own_keys = self.self_attention or site == "cross"
+        if config.pattern != "full" and not (own_keys and self.bias_k is None and not self.add_zero_attn):
+            raise OptionError(
+                "--attention-pattern {} compares positions of one sentence and does not go with "
+                "--cross-self-attention or added keys".format(config.pattern)
+            )
+        self.site = site
+        self.config = config
+        self.layer = 0  # set by the encoder or decoder; the random patterns differ by layer
+        self.observer: Optional[Callable[["SparseMultiheadAttention", Tensor, Tensor], None]] = None
+        if config.mapping == "entmax" and config.entmax_alpha is None:
+            self.pre_alpha = nn.Parameter(torch.randn(num_heads))
+        self.value_norm = None
+        if config.mapping == "rela":
+            self.value_norm = ReLANorm(embed_dim, gated=config.rela_norm == "gated")
+
+    @property
+    def alpha(self) -> Tensor:
+        """alpha of each head, (H,), in [1.01, 2]: 1 + sigmoid(pre_alpha), or the fixed --entmax-alpha."""
+        if self.config.entmax_alpha is not None:
+            return torch.full((self.num_heads,), self.config.entmax_alpha, device=self.q_proj.weight.device)
+        return (1 + torch.sigmoid(self.pre_alpha.float())).clamp(ALPHA_MIN, ALPHA_MAX)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Optional[Tensor],
+        value: Optional[Tensor],
+        key_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_weights: bool = True,
+        static_kv: bool = False,
+        attn_mask: Optional[Tensor] = None,
+        before_softmax: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """As fairseq's, with the weights that were really used returned on every path.
+
+        Args:
+            query: (T, B, E); key, value: (S, B, E).
+            key_padding_mask: (B, S), True = padding.
+            attn_mask: (T, S), added to the scores; -inf = not allowed.
+
+        Returns:
+            Output (T, B, E), and None, or the weights before dropout in float32: averaged over heads
+            (B, T, S), or with ``need_head_weights`` (H, B, T, S).
+        """
+        scores, v = super().forward(
+            query,
+            key,
+            value,
+            key_padding_mask=key_padding_mask,
+            incremental_state=incremental_state,
+            static_kv=static_kv,
+            attn_mask=attn_mask,
+            before_softmax=True,
+        )  # (B*H, T, S), (B'*H, S, D); B' < B where beams share the encoder's keys
+        if before_softmax:
+            return scores, v
+
+        tgt_len, bsz, _ = query.size()
+        # float32 whatever the dtype of the model, as in fairseq's own softmax
+        scores = scores.view(bsz, self.num_heads, tgt_len, -1).float()  # (B, H, T, S)
+        weights = self._map(self._restrict(scores, incremental_state))
+        if self.observer is not None:
+            self.observer(self, scores, weights)
+
+        probs = self.dropout_module(weights.type_as(v))
+        kv_bsz = v.size(0) // self.num_heads
+        if kv_bsz == bsz:
+            attended = torch.bmm(probs.flatten(0, 1), v)  # (B*H, T, S) x (B*H, S, D) -> (B*H, T, D)
+        else:
+            attended = torch.einsum(
+                "bxhts,bhsd->bxhtd",
+                probs.view((kv_bsz, -1) + probs.shape[1:]),
+                v.view((kv_bsz, self.num_heads) + v.shape[1:]),
+            ).flatten(0, 2)  # (B', B/B', H, T, D) -> (B*H, T, D)
+        attended = attended.transpose(0, 1).reshape(tgt_len, bsz, -1)  # (T, B, H*D)
+        if self.value_norm is not None:
+            attended = self.value_norm(attended)
+        output = self.out_proj(attended)
+
+        if need_head_weights:
+            return output, weights.transpose(0, 1)  # (H, B, T, S)
+        return output, weights.mean(dim=1) if need_weights else None  # (B, T, S)
+
+    def _map(self, scores: Tensor) -> Tensor:
+        """Scores (B, H, T, S) -> weights (B, H, T, S) by the site's mapping."""
+        config = self.config
+        if config.mapping == "topk" and config.phase in ("both", "train" if self.training else "generate"):
+            return mappings.topk(
+                scores,
+                config.keys_kept(scores.size(-1)),
+                ties=config.ties,
+                order=config.order,
+                renormalize=config.renormalize,
+                straight_through=config.straight_through,
+            )
+        if config.mapping == "nm":
+            return self._map_nm(scores)
+        if config.mapping == "sparsemax":
+            return mappings.sparsemax(scores)
+        if config.mapping == "entmax15":
+            return mappings.entmax15(scores)
+        if config.mapping == "entmax":
+            return mappings.entmax(scores, self.alpha.view(-1, 1, 1))
+        if config.mapping == "rela":
+            return mappings.rela(scores)
+        return mappings.softmax(scores)
+
+    def _map_nm(self, scores: Tensor) -> Tensor:
+        """N:M with groups counted from a sentence's first token, so that left padding does not move them."""
+        allowed = (scores[:, 0] != mappings.NEG_INF).any(dim=1)  # (B, S)
+        first = allowed.int().argmax(dim=-1)  # (B,)
+        keys = torch.arange(scores.size(-1), device=scores.device)
+        to_front = (keys + first.unsqueeze(-1)) % keys.numel()  # (B, S)
+        back = (keys - first.unsqueeze(-1)) % keys.numel()
+        rolled = scores.gather(-1, to_front[:, None, None].expand_as(scores))
+        return mappings.nm(rolled, *self.config.nm).gather(-1, back[:, None, None].expand_as(scores))
+
+    def _restrict(self, scores: Tensor, incremental_state) -> Tensor:
+        """Hide the keys outside the site's pattern: (B, H, T, S) -> (B, H, T, S).
+
+        Padding and the future are read off the scores, -inf in every head, which holds on all of
+        fairseq's paths: full, incremental, cached cross-attention, shared beams.
+        """
+        pattern, span = self.config.pattern, self.config.span
+        if pattern == "full":
+            return scores
+        allowed = scores.detach()[:, 0] != mappings.NEG_INF  # (B, T, S)
+        real = allowed.any(dim=1)  # (B, S): keys that are tokens
+        key_positions = real.long().cumsum(-1) - 1  # (B, S), from 0 at the first token
+        n = allowed.long().sum(-1)  # (B, T)
+        if self.site == "cross":
+            first = self._queries_before(incremental_state, scores.size(2))
+            query_positions = (first + torch.arange(scores.size(2), device=scores.device)).expand_as(n)
+        elif self.site == "decoder-self":
+            query_positions = n - 1
+        else:
+            query_positions = key_positions
+        q, k, n = query_positions[:, None, :, None], key_positions[:, None, None, :], n[:, None, :, None]
+
+        if pattern == "block":
+            visible = patterns.block(q, k, span)
+        elif pattern == "window":
+            visible = patterns.window(q, k, n, span)
+        elif pattern == "dilated":
+            visible = patterns.dilated(q, k, n, span)
+        elif pattern == "global":
+            visible = patterns.global_(q, k, span)
+        elif pattern == "out-of-window":
+            near = patterns.window(q, k, n, span // 2)
+            visible = near | mappings.topk_mask(scores.masked_fill(near, mappings.NEG_INF), span // 2)
+        else:
+            priority = patterns.random_priority(q, k, self._random_seeds(scores.device))
+            if pattern == "random":
+                visible = patterns.random(priority, allowed.unsqueeze(1), span)
+            else:
+                visible = patterns.bigbird(q, k, n, priority, allowed.unsqueeze(1), span)
+        return scores.masked_fill(~visible, mappings.NEG_INF)  # (B, 1 or H, T, S) over (B, H, T, S)
+
+    def _random_seeds(self, device) -> Tensor:
+        """One seed for each head, different in every layer: (H, 1, 1)."""
+        heads = torch.arange(self.num_heads, device=device).view(-1, 1, 1)
+        return (self.config.pattern_seed * 1024 + self.layer) * 1024 + heads
+
+    def _queries_before(self, incremental_state, tgt_len: int) -> int:
+        """How many queries came before this call: 0 in a full pass, the step in incremental decoding.
+
+        Self-attention can count its cached keys; the keys of cross-attention stay the same, so
+        the step is kept beside them.
+        """
+        if incremental_state is None:
+            return 0
+        saved = self.get_incremental_state(incremental_state, "queries")
+        before = 0 if saved is None else int(saved["count"])
+        self.set_incremental_state(incremental_state, "queries", {"count": torch.tensor(before + tgt_len)})
+        return before
+
+
+class ReLANorm(nn.Module):
+    """RMSNorm of the attended values, which stands in for the missing normalisation of ReLA's weights.
+
+    gated:  y = g * x / rms(x) * sigmoid(w * x), gain g starts at 1
+    plain:  y = g * x / rms(x), with a small initial gain; here 1 / sqrt(width)
+
+    over the full width of the concatenated heads, (..., E) -> (..., E), computed in float32
+    for half and bfloat16.
+
+    Source: arXiv 2104.07012, section 3.
+    """
+
+    def __init__(self, width: int, gated: bool = True, eps: float = 1e-6):
+        super().__init__()
+        self.eps = eps
+        if gated:
+            bound = math.sqrt(3.0 / width)  # Glorot's bound for a vector of this width
+            self.gain = nn.Parameter(torch.ones(width))
+            self.gate = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
+        else:
+            self.gain = nn.Parameter(torch.full((width,), width**-0.5))
+            self.gate = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        normed = self.gain * y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.gate is not None:
+            normed = normed * torch.sigmoid(self.gate * y)
+        return normed.to(x.dtype)

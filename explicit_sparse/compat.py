@@ -1,0 +1,53 @@
+"""The only file that knows how fairseq and torch differ from one release to another."""
+
+import argparse
+
+import torch
+
+try:
+    import fairseq  # noqa: F401
+    from fairseq.models.transformer import TransformerConfig
+    from fairseq.modules import MultiheadAttention
+except ImportError as error:
+    raise ImportError(
+        "explicit_sparse is a plugin for fairseq >= 0.12, which cannot be imported here ({}). "
+        "Install it as the README's table says for your Python: "
+        "pip install 'explicit-sparse-transformer[fairseq]', or bash scripts/setup.sh in a clone".format(error)
+    ) from error
+from omegaconf import OmegaConf
+
+if not hasattr(MultiheadAttention, "_set_skip_embed_dim_check"):
+    raise ImportError(
+        "explicit_sparse needs fairseq >= 0.12: this one's MultiheadAttention always calls torch's own "
+        "attention, which would ignore the sparse mapping. Found at {}".format(fairseq.__file__)
+    )
+
+if hasattr(torch.serialization, "add_safe_globals"):
+    # torch >= 2.6 loads weights only. fairseq's checkpoints also hold the options as a Namespace,
+    # which is plain data: allow that one class and leave the check on.
+    torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+def as_namespace(options):
+    """Flatten model options to a Namespace; Hydra's come as a DictConfig, argparse's as a Namespace already."""
+    if OmegaConf.is_config(options):
+        return argparse.Namespace(**OmegaConf.to_container(options, resolve=True, enum_to_str=True))
+    return options
+
+
+def transformer_config(options) -> TransformerConfig:
+    """fairseq's nested configuration, with our options kept as attributes on it.
+
+    fairseq's own conversion reads ``vars(options)``, which does not hold the options of a DictConfig:
+    ours would be lost without a word.
+    """
+    return TransformerConfig.from_namespace(as_namespace(options))
+
+
+def disable_fast_path(encoder_layer) -> None:
+    """Make fairseq 0.12.2 call the layer's attention in evaluation too.
+
+    That release hands layers with loaded weights to a fused torch kernel, which would translate
+    with dense attention whatever the layer's attention module is. Other releases ignore the flag.
+    """
+    encoder_layer.can_use_fastpath = False

@@ -1,0 +1,52 @@
+"""Installs the package; `scripts/setup.sh` calls this with tested versions of everything."""
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+
+
+def read_version():
+    """Reads the version without importing the package, which needs torch and fairseq."""
+    text = (HERE / "explicit_sparse" / "version.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE).group(1)
+
+
+def read_long_description():
+    readme = HERE / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.exists() else ""
+
+
+NEW_PYTHON = 'python_version >= "3.11" and python_version < "3.13"'
+HAS_WHEEL = 'sys_platform == "linux" and platform_machine == "x86_64"'
+NO_WHEEL = '(sys_platform != "linux" or platform_machine != "x86_64")'
+
+setup(
+    name="explicit-sparse-transformer",
+    version=read_version(),
+    description="Explicit Sparse Transformer: top-k attention for machine translation as a fairseq plugin",
+    long_description=read_long_description(),
+    long_description_content_type="text/markdown",
+    packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
+    python_requires=">=3.8",
+    install_requires=[
+        "torch",
+        "numpy",
+        "entmax",
+        "sacrebleu>=2.0",
+        "sacremoses",
+        "subword-nmt",
+        "sentencepiece",
+    ],
+    extras_require={
+        # An extra, so that nobody who has another fairseq gets a second one on top.
+        "fairseq": [
+            f"ve-fairseq==0.12.3; {NEW_PYTHON} and {HAS_WHEEL}",
+            f"fairseq-fixed==0.12.3.1; {NEW_PYTHON} and {NO_WHEEL}",
+            'fairseq==0.12.2; python_version < "3.11"',
+        ],
+        "plot": ["matplotlib"],
+        "test": ["pytest"],
+    },
+)

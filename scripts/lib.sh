@@ -161,6 +161,27 @@ for field in sys.argv[2:]:
 PYTHON
 }
 
+# choose_subsets: without --subset, every test set.
+choose_subsets() {
+  if (( ${#SUBSETS[@]} == 0 )); then mapfile -t SUBSETS < <(manifest tests); fi
+  (( ${#SUBSETS[@]} > 0 )) || die "no test set in $PREPARED/manifest.json"
+}
+
+# require_trained: ends the script where training has not finished.
+require_trained() {
+  [[ -f "$RUN_DIR/train.json" ]] ||
+    die "training of $DATASET/$EXPERIMENT, seed $SEED, has not finished. Run: bash $ROOT/scripts/train.sh $CONFIG --seed $SEED"
+}
+
+# model_path: prints the checkpoint that translates.
+model_path() {
+  if (( ${#AVERAGE[@]} > 0 )); then
+    printf '%s' "$RUN_DIR/average.pt"
+  else
+    printf '%s' "$RUN_DIR/checkpoints/checkpoint_best.pt"
+  fi
+}
+
 # device_flags: prints --cpu where torch sees no GPU.
 device_flags() {
   python -c 'import torch; print("" if torch.cuda.is_available() else "--cpu")'

@@ -123,7 +123,7 @@ def nm(scores: Tensor, n: int, m: int) -> Tensor:
 
     def select(x: Tensor) -> Tensor:
         padded = F.pad(x.detach(), (0, -size % m), value=NEG_INF)
-        groups = padded.view(padded.shape[:-1] + (-1, m))  # (..., G, m)
+        groups = padded.view(padded.shape[:-1] + (padded.size(-1) // m, m))  # (..., G, m)
         best = torch.sort(groups, dim=-1, descending=True, stable=True).indices[..., :n]
         kept = torch.zeros_like(groups, dtype=torch.bool).scatter(-1, best, True)
         kept = kept | (groups == NEG_INF).any(-1, keepdim=True)  # a cut group stays dense

@@ -14,7 +14,7 @@ except ImportError as error:
         "Install it as the README's table says for your Python: "
         "pip install 'explicit-sparse-transformer[fairseq]', or bash scripts/setup.sh in a clone".format(error)
     ) from error
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 if not hasattr(MultiheadAttention, "_set_skip_embed_dim_check"):
     raise ImportError(
@@ -33,6 +33,19 @@ def as_namespace(options):
     if OmegaConf.is_config(options):
         return argparse.Namespace(**OmegaConf.to_container(options, resolve=True, enum_to_str=True))
     return options
+
+
+def fill_defaults(options, defaults) -> None:
+    """Write the options of ours that Hydra did not mention into its DictConfig, and so into checkpoints.
+
+    fairseq applies ``--model-overrides`` to a DictConfig only where the name is there already;
+    others it drops without a word. Namespaces take any name and are left alone.
+    """
+    if OmegaConf.is_config(options):
+        with open_dict(options):
+            for name, value in defaults.items():
+                if name not in options:
+                    options[name] = value
 
 
 def transformer_config(options) -> TransformerConfig:

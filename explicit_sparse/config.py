@@ -115,10 +115,10 @@ class SparseAttentionConfig(FairseqDataclass):
         So checkpoints of plain fairseq, or older than an option, load.
         """
         options = cls()
-        for option in fields(cls):
-            value = getattr(model_config, option.name, None)
-            if option.name != "_name" and value is not None:
-                setattr(options, option.name, value)
+        for name in OPTIONS:
+            value = getattr(model_config, name, None)
+            if value is not None:
+                setattr(options, name, value)
         return options
 
     def resolve(self, sites: Sequence[str] = SITES) -> Dict[str, "SiteConfig"]:
@@ -314,6 +314,12 @@ class SparseAttentionConfig(FairseqDataclass):
             span=self.attention_span or 0,
             pattern_seed=self.pattern_seed,
         )
+
+
+# The names of all options, with what they are when not given.
+OPTIONS = {
+    option.name: option.default for option in fields(SparseAttentionConfig) if not option.name.startswith("_")
+}
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from fairseq.utils import eval_str_list
 
 from .attention import SparseMultiheadAttention
-from .compat import as_namespace, disable_fast_path, transformer_config
-from .config import SITES, SparseAttentionConfig
+from .compat import as_namespace, disable_fast_path, fill_defaults, transformer_config
+from .config import OPTIONS, SITES, SparseAttentionConfig
 
 
 class SparseTransformerEncoderLayer(TransformerEncoderLayerBase):
@@ -117,6 +117,7 @@ class ExplicitSparseTransformerModel(TransformerModel):
     @classmethod
     def build_model(cls, args, task):
         """Build the model; raises :class:`OptionError` for impossible options before anything else."""
+        fill_defaults(args, OPTIONS)
         args = as_namespace(args)
         SparseAttentionConfig.from_model(args).resolve()
         return super().build_model(args, task)

@@ -1,1 +1,1 @@
-"""Command-line tools; each module runs with ``python -m explicit_sparse.tools.NAME``."""
+"""Command-line tools around the plugin; nothing in the plugin imports them."""

@@ -1,0 +1,105 @@
+"""Move a checkpoint between fairseq's own Transformer and ours.
+
+    python -m explicit_sparse.tools.convert_checkpoint dense.pt sparse.pt --to sparse --topk 0
+    python -m explicit_sparse.tools.convert_checkpoint sparse.pt dense.pt --to fairseq
+
+The parameters have the same names, so only the model's name and options change: nothing is
+computed, and a model with ``--topk 0`` translates exactly as before. Ours goes back to fairseq
+only where every site is plain softmax: fairseq would run dense attention without a word.
+"""
+
+import argparse
+import os
+import sys
+
+import torch
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+
+import explicit_sparse  # noqa: F401  registers our models, and lets torch >= 2.6 read fairseq's checkpoints
+from explicit_sparse.config import OPTIONS, SITES, OptionError, SparseAttentionConfig
+
+# Model of fairseq's -> ours. Checkpoints hold every dimension, so the base name fits all sizes.
+COUNTERPART = {
+    "transformer": "explicit_sparse_transformer",
+    "transformer_lm": "explicit_sparse_transformer_lm",
+}
+
+
+def main(argv=None) -> None:
+    """Parse the command line and convert one file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser.add_argument("input", help="checkpoint to read")
+    parser.add_argument("output", help="checkpoint to write")
+    parser.add_argument("--to", required=True, choices=["sparse", "fairseq"], help="whose model it becomes")
+    parser.add_argument("--topk", type=int, default=0, help="with --to sparse: keys kept (default: 0, dense)")
+    args = parser.parse_args(argv)
+
+    state = torch.load(args.input, map_location="cpu")
+    to_sparse(state, args.topk) if args.to == "sparse" else to_fairseq(state)
+    part = args.output + ".part"
+    torch.save(state, part)
+    os.replace(part, args.output)
+    print("{} -> {}: {}".format(args.input, args.output, model_name(state)), file=sys.stderr)
+
+
+def to_sparse(state: dict, topk: int = 0) -> None:
+    """Make a checkpoint of fairseq's Transformer one of ours, in place.
+
+    Raises:
+        OptionError: if it is another model, or topk is impossible.
+    """
+    model = model_name(state)
+    if model not in COUNTERPART:
+        raise OptionError("{}: not fairseq's own Transformer; cannot convert".format(model))
+    SparseAttentionConfig(topk=topk).resolve()
+    _rename(state, COUNTERPART[model], dict(OPTIONS, topk=topk))
+
+
+def to_fairseq(state: dict) -> None:
+    """Make a checkpoint of ours one of fairseq's Transformer, in place.
+
+    Raises:
+        OptionError: if it is not ours, or attends with anything else than softmax somewhere.
+    """
+    model = model_name(state)
+    stock = {ours: theirs for theirs, ours in COUNTERPART.items()}
+    if model not in stock:
+        raise OptionError("{}: not a model of this plugin; cannot convert".format(model))
+    sites = ("decoder-self",) if model.endswith("_lm") else SITES
+    options = SparseAttentionConfig.from_model(argparse.Namespace(**_entries(state)))
+    for site, config in options.resolve(sites).items():
+        if config.mapping != "softmax" or config.pattern != "full":
+            raise OptionError(
+                "{}: attention at {} is {} with pattern {}, and fairseq knows dense softmax only; "
+                "cannot convert".format(model, site, config.mapping, config.pattern)
+            )
+    _rename(state, stock[model], dict.fromkeys(OPTIONS))
+
+
+def model_name(state: dict) -> str:
+    """The registered model that a checkpoint's architecture belongs to."""
+    entries = _entries(state)
+    arch = entries.get("_name") or entries.get("arch")
+    return ARCH_MODEL_NAME_REGISTRY.get(arch, arch)
+
+
+def _entries(state: dict) -> dict:
+    """The model's options as a dict to read and write; under ``cfg``, or in old checkpoints under ``args``."""
+    options = state["cfg"]["model"] if state.get("cfg") else state["args"]
+    return options if isinstance(options, dict) else vars(options)
+
+
+def _rename(state: dict, name: str, sparse_options: dict) -> None:
+    entries = _entries(state)
+    for key, value in sparse_options.items():
+        if value is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+    for key in ("arch", "_name"):
+        if key in entries:
+            entries[key] = name
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Tables and curves from recorded runs: ``python -m explicit_sparse.tools.table runs/multi30k.de-en``.
+
+Reads the run.json files that the pipelines leave, averages over seeds, tests every system against a baseline with
+sacrebleu, and sets published figures beside them.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+from . import _plot
+from ._formats import FORMATS
+from ._published import PUBLISHED_FILE, read_figures, select
+from ._runs import TableError, find_runs
+from ._significance import METHODS, ResultStore
+from ._summary import Comparison, Table, build_tables
+
+_EPILOG = """\
+examples:
+  python -m explicit_sparse.tools.table runs/demo
+  python -m explicit_sparse.tools.table runs/iwslt14.de-en --published EST --plot sparse.png
+  python -m explicit_sparse.tools.table runs/multi30k.de-en/dense runs/multi30k.de-en/topk8 --format markdown
+
+BLEU is sacreBLEU of detokenised text; tokenised BLEU has its own column. Each seed of a system is tested against the
+baseline's run with the same seed. SACREBLEU_SEED sets the random seed of the tests, as it does for sacrebleu.
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m explicit_sparse.tools.table",
+        description="Tables and curves from recorded runs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("results", nargs="+", metavar="RESULTS", help="run.json files, or folders searched for them")
+    add("--baseline", metavar="NAME", help="the system to compare with (default: dense)")
+    add(
+        "--published",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="set published figures beside ours: PAPER[/TABLE[/DATASET[/DIRECTION]]] as in data/published.csv, "
+        "or a data set such as iwslt14.de-en; may be given again",
+    )
+    add("--format", choices=sorted(FORMATS), default="text", help="default: text")
+    add("--output", metavar="FILE", type=Path, help="write the table there instead of to standard output")
+    add("--plot", metavar="FILE", type=Path, help="also draw curves into this image (.png, .pdf, .svg)")
+    add("--subset", metavar="NAME", action="append", default=[], help="only this test set; may be given again")
+    add(
+        "--paired",
+        choices=[*METHODS, "none"],
+        default="bootstrap",
+        help="sacrebleu's paired test of BLEU (default: bootstrap)",
+    )
+    add("--samples", metavar="N", type=int, default=0, help="resamples or trials of the test (default: sacrebleu's)")
+    add(
+        "--tests",
+        metavar="FILE",
+        type=Path,
+        help="keep finished significance tests in this JSON file and take them from it: "
+        "such a table can be made again without the references",
+    )
+    add("--skip-unfinished", action="store_true", help="leave out runs without run.json, and say so")
+    add("--data-root", metavar="DIR", type=Path, help="prepared data (default: DATA_ROOT, or prepared/)")
+    add("--published-file", metavar="FILE", type=Path, default=PUBLISHED_FILE, help=argparse.SUPPRESS)
+    return parser
+
+
+def tabulate(arguments: argparse.Namespace) -> List[Table]:
+    """The tables that a parsed command line asks for.
+
+    Raises:
+        TableError: for results that cannot be read, compared or averaged.
+    """
+    if arguments.samples < 0:
+        raise TableError(f"--samples {arguments.samples}: must be positive, or 0 for sacrebleu's default")
+    runs, notes = find_runs(arguments.results, arguments.skip_unfinished)
+    figures = select(read_figures(arguments.published_file), arguments.published) if arguments.published else []
+    comparison = Comparison(
+        baseline=arguments.baseline,
+        method=None if arguments.paired == "none" else arguments.paired,
+        samples=arguments.samples,
+        data_root=arguments.data_root or _data_root(),
+        store=ResultStore(arguments.tests),
+        subsets=arguments.subset,
+        figures=figures,
+    )
+    tables = build_tables(runs, comparison)
+    tables[0].notes.extend(notes)
+    return tables
+
+
+def _data_root() -> Path:
+    return Path(os.environ.get("DATA_ROOT") or Path(__file__).resolve().parents[2] / "prepared")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = make_parser().parse_args(argv)
+    for name in ("sacrebleu", "matplotlib"):  # fairseq turns on everybody's messages
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        if arguments.plot:
+            _plot.require_matplotlib()
+        tables = tabulate(arguments)
+        text = FORMATS[arguments.format](tables)
+        if arguments.plot:
+            _plot.draw(tables, arguments.plot)
+        if arguments.output:
+            aside = arguments.output.with_name(arguments.output.name + ".part")
+            aside.write_text(text, encoding="utf-8")
+            os.replace(str(aside), str(arguments.output))
+        else:
+            sys.stdout.write(text)
+    except TableError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 from math import ceil
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
@@ -158,7 +158,12 @@ class SparseAttentionConfig(FairseqDataclass):
         }
 
     def _check_values(self) -> None:
-        """Refuse values that are wrong on their own. argparse knows the choices, Hydra and overrides do not."""
+        """Refuse values that are wrong on their own. argparse knows types and choices, overrides do not."""
+        for names, types, wanted in _TYPES:
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
+                    raise OptionError("{} {!r}: give {}".format(_flag(name), value, wanted))
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value is not None and str(value) not in choices:
@@ -167,7 +172,7 @@ class SparseAttentionConfig(FairseqDataclass):
                 )
         for name in ("topk", "encoder_topk", "decoder_topk", "cross_topk"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= 0):
+            if value is not None and value < 0:
                 raise OptionError(
                     "{} {}: give the number of keys to keep, or 0 for plain softmax".format(
                         _flag(name), value
@@ -219,6 +224,8 @@ class SparseAttentionConfig(FairseqDataclass):
         else:
             mapping = "softmax"  # a pattern on its own selects already
 
+        if mapping == "softmax":  # which is what k = 0 means
+            given = [option for option in given if not option.endswith("topk 0")]
         if mapping != "topk" and given:
             raise OptionError(
                 "{} with --attention-mapping {}: top-k options go with topk only; leave them out "
@@ -242,19 +249,19 @@ class SparseAttentionConfig(FairseqDataclass):
             )
         return mapping
 
-    def _given_topk_options(self) -> Tuple[str, ...]:
-        """The flags of the top-k family that ask for a selection, as given."""
+    def _given_topk_options(self) -> List[str]:
+        """The flags of the top-k family, as given."""
         given = [
             "{} {}".format(_flag(name), getattr(self, name))
             for name in ("topk", "topk_ratio", "encoder_topk", "decoder_topk", "cross_topk")
-            if getattr(self, name)
+            if getattr(self, name) is not None
         ]
         for name, default in (("topk_ties", "keep"), ("topk_phase", "both"), ("topk_order", "before")):
             if str(getattr(self, name)) != default:
                 given.append("{} {}".format(_flag(name), getattr(self, name)))
         if self.topk_straight_through:
             given.append("--topk-straight-through")
-        return tuple(given)
+        return given
 
     def _resolve_pattern_sites(self, mapping: str, sites: Sequence[str]) -> Tuple[str, ...]:
         pattern, span = str(self.attention_pattern), self.attention_span
@@ -350,6 +357,15 @@ class SiteConfig:
 
 
 _SITE_OPTION = {"encoder-self": "--encoder-topk", "decoder-self": "--decoder-topk", "cross": "--cross-topk"}
+_TYPES = (
+    (
+        ("topk", "encoder_topk", "decoder_topk", "cross_topk", "topk_min", "attention_span", "pattern_seed"),
+        int,
+        "a whole number",
+    ),
+    (("topk_ratio", "entmax_alpha"), (int, float), "a number"),
+    (("sparse_sites", "pattern_sites", "nm"), str, "words in one string"),
+)
 _CHOICES = {
     "attention_mapping": MAPPINGS,
     "attention_pattern": PATTERNS,

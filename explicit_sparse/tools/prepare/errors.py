@@ -1,0 +1,18 @@
+"""The one error of this package, and which system errors mean "the disk is full"."""
+
+import errno
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class PrepareError(ValueError):
+    """What was wrong, which value, and what to do next, in a message made for the person at the terminal."""
+
+
+def disk_full_message(error: OSError) -> str:
+    """The message for an ``OSError`` whose errno is in :data:`DISK_FULL`."""
+    where = f" while writing {error.filename}" if error.filename else ""
+    return (
+        f"no space left for the files{where} ({error.strerror}); nothing half-written was kept. "
+        "Free some space, or choose another disk with --out, and run the same command again"
+    )

@@ -98,7 +98,7 @@ class SparseMultiheadAttention(MultiheadAttention):
         tgt_len, bsz, _ = query.size()
         # float32 whatever the dtype of the model, as in fairseq's own softmax
         scores = scores.view(bsz, self.num_heads, tgt_len, -1).float()  # (B, H, T, S)
-        weights = self._map(self._restrict(scores, incremental_state))
+        weights = self._map(self._restrict(scores, incremental_state), scores)
         if self.observer is not None:
             self.observer(self, scores, weights)
 
@@ -121,8 +121,8 @@ class SparseMultiheadAttention(MultiheadAttention):
             return output, weights.transpose(0, 1)  # (H, B, T, S)
         return output, weights.mean(dim=1) if need_weights else None  # (B, T, S)
 
-    def _map(self, scores: Tensor) -> Tensor:
-        """Scores (B, H, T, S) -> weights (B, H, T, S) by the site's mapping."""
+    def _map(self, scores: Tensor, unrestricted: Tensor) -> Tensor:
+        """Scores after and before the pattern, (B, H, T, S) -> weights (B, H, T, S) by the site's mapping."""
         config = self.config
         if config.mapping == "topk" and config.phase in ("both", "train" if self.training else "generate"):
             return mappings.topk(
@@ -134,7 +134,7 @@ class SparseMultiheadAttention(MultiheadAttention):
                 straight_through=config.straight_through,
             )
         if config.mapping == "nm":
-            return self._map_nm(scores)
+            return self._map_nm(scores, unrestricted)
         if config.mapping == "sparsemax":
             return mappings.sparsemax(scores)
         if config.mapping == "entmax15":
@@ -145,9 +145,9 @@ class SparseMultiheadAttention(MultiheadAttention):
             return mappings.rela(scores)
         return mappings.softmax(scores)
 
-    def _map_nm(self, scores: Tensor) -> Tensor:
-        """N:M with groups counted from a sentence's first token, so that left padding does not move them."""
-        allowed = (scores[:, 0] != mappings.NEG_INF).any(dim=1)  # (B, S)
+    def _map_nm(self, scores: Tensor, unrestricted: Tensor) -> Tensor:
+        """N:M with groups counted from a sentence's first token: neither left padding nor a pattern moves them."""
+        allowed = (unrestricted.detach()[:, 0] != mappings.NEG_INF).any(dim=1)  # (B, S)
         first = allowed.int().argmax(dim=-1)  # (B,)
         keys = torch.arange(scores.size(-1), device=scores.device)
         to_front = (keys + first.unsqueeze(-1)) % keys.numel()  # (B, S)

@@ -75,7 +75,7 @@ def topk(
             weights = F.softmax(x, dim=-1) * kept
             if renormalize:
                 weights = weights / weights.sum(-1, keepdim=True)
-        if straight_through:
+        if straight_through and x.requires_grad:
             dense = F.softmax(x, dim=-1)
             weights = weights.detach() + (dense - dense.detach())
         return weights
@@ -199,11 +199,16 @@ def _rowwise(mapping, scores: Tensor) -> Tensor:
     """Apply a mapping that needs an allowed key in every row: promises 2 and 3 for all of them.
 
     Rows without one are made finite before the mapping and zeroed after it. Zeroing alone
-    would keep the output clean, but NaN would still reach the gradients.
+    would keep the output clean, but NaN would still reach the gradients. Such rows are rare:
+    on a CPU it pays to look first, on a GPU looking would make the host wait for the device.
     """
     x = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
     empty = x.detach().amax(-1, keepdim=True) == NEG_INF  # (..., 1)
-    return mapping(x.masked_fill(empty, 0.0)).masked_fill(empty, 0.0).to(scores.dtype)
+    if x.device.type == "cpu" and not empty.any():
+        weights = mapping(x)
+    else:
+        weights = mapping(x.masked_fill(empty, 0.0)).masked_fill(empty, 0.0)
+    return weights.to(scores.dtype)
 
 
 def _finite(scores: Tensor, name: str) -> Tensor:

@@ -51,6 +51,13 @@ activate() {
     die "fairseq is not installed here. Run: bash $ROOT/scripts/setup.sh"
 }
 
+# tool NAME ARGUMENTS...: runs one of explicit_sparse/tools without the notes that fairseq logs when it is imported.
+tool() {
+  local name="$1"
+  shift
+  LOGLEVEL=WARNING python -m "explicit_sparse.tools.$name" "$@"
+}
+
 # ---------------------------------------------------------------- steps
 
 # in_place_of TARGET: prints the name to write to before `finish TARGET` makes it TARGET.

@@ -18,7 +18,7 @@ require_trained
 # A chosen subset is looked at, not recorded: run.json speaks of the test sets.
 if (( ${#SUBSETS[@]} > 0 )); then
   for subset in "${SUBSETS[@]}"; do
-    python -m explicit_sparse.tools.score "$RUN_DIR/generate-$subset.log" --prepared "$PREPARED" \
+    tool score "$RUN_DIR/generate-$subset.log" --prepared "$PREPARED" \
       --subset "$subset" --output-dir "$RUN_DIR" "${SCORE[@]}"
   done
   exit 0
@@ -33,23 +33,23 @@ for subset in "${SUBSETS[@]}"; do
 done
 
 if is_done "$RUN_DIR/scores.json" "scoring $DATASET/$EXPERIMENT, seed $SEED"; then
-  python -m explicit_sparse.tools.score --show "$RUN_DIR/scores.json"
+  tool score --show "$RUN_DIR/scores.json"
 else
   step "scoring $DATASET/$EXPERIMENT, seed $SEED"
   rm -f -- "$RUN_DIR/run.json"
-  python -m explicit_sparse.tools.score "${logs[@]}" --prepared "$PREPARED" --output-dir "$RUN_DIR" \
+  tool score "${logs[@]}" --prepared "$PREPARED" --output-dir "$RUN_DIR" \
     --json "$RUN_DIR/scores.json" "${SCORE[@]}"
 fi
 
 if ! is_done "$RUN_DIR/support.json" "attention support of $DATASET/$EXPERIMENT, seed $SEED"; then
   step "measuring attention support of $DATASET/$EXPERIMENT on the validation set"
-  python -m explicit_sparse.tools.support "$PREPARED/bin" --path "$(model_path)" --gen-subset valid \
+  tool support "$PREPARED/bin" --path "$(model_path)" --gen-subset valid \
     --max-sentences 500 > "$(in_place_of "$RUN_DIR/support.json")"
   finish "$RUN_DIR/support.json"
 fi
 
 if ! is_done "$RUN_DIR/run.json" "record of $DATASET/$EXPERIMENT, seed $SEED"; then
-  python -m explicit_sparse.tools.record "$RUN_DIR" --config "$CONFIG" --system "$SYSTEM" --seed "$SEED" \
+  tool record "$RUN_DIR" --config "$CONFIG" --system "$SYSTEM" --seed "$SEED" \
     --model "$(model_path)" --prepared "$PREPARED"
   info "run written down in $RUN_DIR/run.json"
 fi

@@ -10,6 +10,7 @@ from ._summary import Row, Table
 
 # Okabe and Ito's colours: told apart by readers with colour-blindness too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _STYLES = ("-", "--", ":", "-.")
 _PANEL = (5.2, 3.8)  # inches
 _DPI = 120
@@ -58,7 +59,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
             axis.spines[["top", "right"]].set_visible(False)
-    aside = path.with_name(path.name + ".part")
+    aside = path.with_name(path.name + ".partial")
     try:
         figure.savefig(str(aside), format=path.suffix[1:] or "png", dpi=_DPI)
         os.replace(str(aside), str(path))
@@ -100,20 +101,16 @@ def _draw_sweep(axis: Any, table: Table) -> None:
     axis.set_xticks(list(places), [str(k) if k else "all" for k, _ in sweep])
     axis.set_xlim(-0.4, len(sweep) - 0.6)
     axis.set_xlabel("keys kept (k)")
-    axis.set_ylabel("BLEU")
-    bars = ", bars: standard deviation over seeds" if any(deviations) else ""
-    axis.set_title(f"{table.dataset} {table.test_name}: BLEU by k{bars}", fontsize="medium")
+    axis.set_ylabel(_bleu_label(table))
+    axis.set_title(f"{table.dataset}, {table.subset}: BLEU by k", fontsize="medium")
 
 
 def _draw_loss(axis: Any, table: Table) -> None:
-    rows = [row for row in table.rows if any(_curve(run) for run in row.runs)]
-    for index, row in enumerate(rows):
+    for index, row in enumerate(table.rows):
         label = row.system
-        for run in row.runs:
-            curve = _curve(run)
-            if curve:
-                axis.plot(*zip(*curve), label=label, linewidth=1.4, **_look(index))
-                label = None  # once in the legend, however many seeds
+        for curve in filter(None, map(_curve, row.runs)):
+            axis.plot(*zip(*curve), label=label, linewidth=1.4, **_look(index))
+            label = None  # once in the legend, however many seeds
     axis.set_xlabel("updates")
     axis.set_ylabel("validation loss")
     axis.legend(frameon=False, fontsize="small")
@@ -121,18 +118,28 @@ def _draw_loss(axis: Any, table: Table) -> None:
 
 
 def _draw_speed(axis: Any, table: Table) -> None:
-    rows = [row for row in table.rows if _speed(row)]
-    for index, row in enumerate(rows):
-        colour = _COLOURS[index % len(_COLOURS)]
-        deviation = row.measures["bleu"].deviation
-        axis.errorbar(_speed(row), row.mean("bleu"), yerr=deviation, marker="o", capsize=3, color=colour, linestyle="")
-        axis.annotate(
-            row.system, (_speed(row), row.mean("bleu")), xytext=(6, 4), textcoords="offset points", fontsize="small"
-        )
-    axis.margins(x=0.25, y=0.2)
+    for index, row in enumerate(table.rows):
+        if _speed(row):
+            axis.errorbar(
+                _speed(row),
+                row.mean("bleu"),
+                yerr=row.measures["bleu"].deviation,
+                marker=_MARKERS[index % len(_MARKERS)],
+                color=_look(index)["color"],
+                linestyle="",
+                capsize=3,
+                label=row.system,
+            )
+    axis.set_xlim(left=0)  # a ratio of speeds is then a ratio of distances
     axis.set_xlabel("decoding, tokens/s")
-    axis.set_ylabel("BLEU")
-    axis.set_title(f"{table.dataset} {table.test_name}: BLEU against speed", fontsize="medium")
+    axis.set_ylabel(_bleu_label(table))
+    axis.legend(frameon=False, fontsize="small")
+    axis.set_title(f"{table.dataset}, {table.subset}: BLEU against speed", fontsize="medium")
+
+
+def _bleu_label(table: Table) -> str:
+    seeds = any(row.measures["bleu"].deviation for row in table.rows if row.runs)
+    return "BLEU, ± standard deviation over seeds" if seeds else "BLEU"
 
 
 def _speed(row: Row) -> Optional[float]:

@@ -44,7 +44,7 @@ class ResultStore:
         self._tests.update(tests)
         if self.path is None:
             return
-        aside = self.path.with_name(self.path.name + ".part")
+        aside = self.path.with_name(self.path.name + ".partial")
         content = {"format": _STORE_FORMAT, "tests": self._tests}
         aside.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         os.replace(str(aside), str(self.path))

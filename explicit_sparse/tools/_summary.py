@@ -96,6 +96,7 @@ class Comparison:
     store: Optional[ResultStore] = None
     subsets: Sequence[str] = ()
     figures: Sequence[Figure] = ()
+    best_first: bool = False  # systems by falling BLEU instead of in the order of the runs
 
 
 def build_tables(runs: Sequence[Run], comparison: Comparison) -> List[Table]:
@@ -219,10 +220,11 @@ def _build_table(dataset: str, subset: str, systems: Dict[str, List[Run]], compa
     for system, runs in systems.items():
         row = Row(system, runs)
         _average(row, table)
-        if system == table.baseline:
-            table.rows.insert(0, row)
-        else:
-            table.rows.append(row)
+        table.rows.append(row)
+    if comparison.best_first:
+        table.rows.sort(key=lambda row: -row.mean("bleu"))
+    table.rows.sort(key=lambda row: row.system != table.baseline)  # stable: the baseline moves to the top
+    _note_updates(table)
     if table.baseline is None:
         wanted = comparison.baseline or "dense"
         table.notes.append(f"no system {wanted!r} on this data set, so nothing is compared with a baseline")
@@ -273,6 +275,14 @@ def _average(row: Row, table: Table) -> None:
         for name in SPEEDS:
             row.measures.pop(name, None)
         table.notes.append(f"{row.system}: no speeds, its seeds ran on different hardware")
+
+
+def _note_updates(table: Table) -> None:
+    """Say so where systems had different budgets."""
+    updates = {row.system: {run.get("train.updates") for run in row.runs} - {None} for row in table.rows}
+    if len(set().union(*updates.values())) > 1:
+        each = (f"{system} {'/'.join(map(str, sorted(found)))}" for system, found in updates.items() if found)
+        table.notes.append("trained for different numbers of updates: " + ", ".join(each))
 
 
 def _half_width(interval) -> Optional[float]:

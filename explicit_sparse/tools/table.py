@@ -49,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         "or a data set such as iwslt14.de-en; may be given again",
     )
     add("--format", choices=sorted(FORMATS), default="text", help="default: text")
+    add("--sort", choices=["given", "bleu"], default="given", help="order of the systems below the baseline")
     add("--output", metavar="FILE", type=Path, help="write the table there instead of to standard output")
     add("--plot", metavar="FILE", type=Path, help="also draw curves into this image (.png, .pdf, .svg)")
     add("--subset", metavar="NAME", action="append", default=[], help="only this test set; may be given again")
@@ -90,6 +91,7 @@ def tabulate(arguments: argparse.Namespace) -> List[Table]:
         store=ResultStore(arguments.tests),
         subsets=arguments.subset,
         figures=figures,
+        best_first=arguments.sort == "bleu",
     )
     tables = build_tables(runs, comparison)
     tables[0].notes.extend(notes)
@@ -113,7 +115,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         if arguments.plot:
             _plot.draw(tables, arguments.plot)
         if arguments.output:
-            aside = arguments.output.with_name(arguments.output.name + ".part")
+            aside = arguments.output.with_name(arguments.output.name + ".partial")
             aside.write_text(text, encoding="utf-8")
             os.replace(str(aside), str(arguments.output))
         else:

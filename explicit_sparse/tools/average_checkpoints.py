@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,7 @@ def average_best_window(args, output):
             print(f"last {count}: validation {args.select_by} {value:.3f}", flush=True)
         best = best_of(candidates, key=lambda candidate: candidate[args.select_by])
         report = {"averaged": best["averaged"], "chosen_on": "valid", "chosen_by": args.select_by}
-        write_report({**report, "candidates": candidates}, output)
+        write_report({**report, "candidates": candidates, "command": args.command}, output)
         os.replace(Path(folder) / f"{best['last']}.pt", output)
     return report
 
@@ -177,7 +178,7 @@ def average_one_window(args, output):
     paths = last_checkpoints(args.checkpoints, args.last[0], args.by, args.up_to)
     state = average(paths)
     report = {"averaged": [path.name for path in paths], "chosen_on": None}
-    write_report(report, output)
+    write_report({**report, "command": args.command}, output)
     save(state, output)
     return report
 
@@ -213,7 +214,9 @@ def parse_args(argv=None):
     parser.add_argument(
         "generate_flags", nargs="*", metavar="-- FLAGS", help="fairseq-generate's flags, for --select-by bleu"
     )
+    argv = sys.argv[1:] if argv is None else argv
     args = parser.parse_args(argv)
+    args.command = f"python -m explicit_sparse.tools.average_checkpoints {' '.join(map(shlex.quote, argv))}"
     if len(args.last) > 1 and not args.select_on:
         parser.error(f"--last {','.join(map(str, args.last))} are several windows: choose with --select-on valid")
     if args.select_on and not args.prepared:

@@ -56,7 +56,8 @@ FORMATS: Dict[str, Callable[[Sequence[Table]], str]] = {
 def _text_grid(grid: Grid) -> str:
     headings = [heading.split("\n") for heading in grid.headings]
     height = max(map(len, headings))
-    head = [[("" if i < height - len(lines) else lines[i - height + len(lines)]) for lines in headings] for i in range(height)]
+    columns = [[""] * (height - len(lines)) + lines for lines in headings]  # headings stand on the rule
+    head = list(map(list, zip(*columns)))
     widths = [max(len(row[i]) for row in head + grid.cells) for i in range(len(headings))]
 
     def line(cells: Sequence[str]) -> str:
@@ -64,7 +65,8 @@ def _text_grid(grid: Grid) -> str:
         return "  ".join(aligned).rstrip()
 
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    notes = [textwrap.fill(note, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for note in grid.notes]
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    notes = map(wrapper.fill, grid.notes)
     return "\n".join([grid.title, rule, *map(line, head), rule, *map(line, grid.cells), rule, *notes])
 
 

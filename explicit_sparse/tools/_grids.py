@@ -1,5 +1,6 @@
 """Lays tables out as grids of short texts: scores of one test set, and the cost of the systems."""
 
+import itertools
 import textwrap
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence
@@ -13,7 +14,7 @@ _SHORT_SITES = {"encoder-self": "enc-self", "decoder-self": "dec-self"}
 
 @dataclass
 class Grid:
-    """A table ready to print: cells are texts; a heading may have two lines."""
+    """A table ready to print: cells are texts; headings may have several lines."""
 
     title: str
     headings: List[str]
@@ -24,12 +25,10 @@ class Grid:
 def make_grids(tables: Sequence[Table]) -> List[Grid]:
     """Two grids a data set: scores (one for each test set), then cost."""
     grids = []
-    for index, table in enumerate(tables):
-        grids.append(_score_grid(table))
-        last_of_dataset = index + 1 == len(tables) or tables[index + 1].dataset != table.dataset
-        if last_of_dataset:
-            first = next(other for other in tables if other.dataset == table.dataset)
-            grids.append(_cost_grid(first))
+    for _, group in itertools.groupby(tables, key=lambda table: table.dataset):
+        of_dataset = list(group)
+        grids += map(_score_grid, of_dataset)
+        grids.append(_cost_grid(of_dataset[0]))  # training costs the same whatever the test set
     return [grid for grid in grids if len(grid.headings) > 1]
 
 
@@ -64,7 +63,7 @@ def _score_grid(table: Table) -> Grid:
         several = any(len(row.runs) > 1 for row in table.rows)
         notes.append("95% CI: bootstrap over test sentences" + (", mean half-width over seeds" if several else ""))
     if any(len(row.runs) > 1 for row in table.rows):
-        notes.append("BLEU, chrF: mean ± standard deviation over seeds")
+        notes.append("scores: mean ± standard deviation over seeds")
     notes += table.notes
     if "p" in table.signatures:
         notes.append("test signature: " + table.signatures["p"])
@@ -112,9 +111,7 @@ def _published_columns(table: Table, marks: Dict[str, str], speed: bool) -> List
         for column in table.published_columns
         if any(figure.is_speed == speed for row in table.rows for figure in row.published.get(column, ()))
     ]
-    return [
-        _Column(_broken(column), lambda row, column=column: cell(row, column)) for column in chosen
-    ]
+    return [_Column(_broken(column), lambda row, column=column: cell(row, column)) for column in chosen]
 
 
 def _broken(heading: str) -> str:
@@ -171,4 +168,4 @@ def _p_values(row: Row, table: Table) -> str:
 
 def _p(value: float) -> str:
     """Without the zero before the point, to keep the column narrow."""
-    return f"{value:.3f}".lstrip("0")
+    return "<.001" if value < 0.0005 else f"{value:.3f}".lstrip("0")

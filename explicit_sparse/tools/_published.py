@@ -103,7 +103,9 @@ def select(figures: Sequence[Figure], names: Sequence[str]) -> List[Figure]:
         ]
         if not found:
             there = sorted({"/".join(_place(figure)) for figure in figures})
-            raise TableError(f"--published {name}: no such figures; choose from {', '.join(there)}, or the start of one")
+            raise TableError(
+                f"--published {name}: no such figures; choose from {', '.join(there)}, or the start of one of these"
+            )
         chosen.update((figure, None) for figure in found)
     return list(chosen)
 

@@ -22,6 +22,13 @@ MEASURES = {
 }
 SPEEDS = ("train_speed", "decode_speed")
 SITES = ("encoder-self", "decoder-self", "cross")
+_SAME_IN_A_TABLE = {
+    "sha256_reference": "test sets",
+    "sentences": "test sets",
+    "bleu.signature": "metrics",
+    "chrf.signature": "metrics",
+    "tokenised_bleu.label": "metrics",
+}
 _HARDWARE = ("cpu", "threads", "gpu")  # what a speed depends on
 SIGNIFICANT = 0.05
 
@@ -116,10 +123,8 @@ def build_tables(runs: Sequence[Run], comparison: Comparison) -> List[Table]:
     tables = []
     for dataset, members in datasets.items():
         systems = _group_systems(members)
-        for subset in _subsets(members, comparison.subsets):
+        for subset in _subsets(dataset, members, comparison.subsets):
             tables.append(_build_table(dataset, subset, systems, comparison))
-    if not tables:
-        raise TableError("--subset {}: no run has scores on it".format(", ".join(comparison.subsets)))
     return tables
 
 
@@ -159,12 +164,15 @@ def _check_same_system(one: Run, other: Run) -> None:
         )
 
 
-def _subsets(runs: Sequence[Run], wanted: Sequence[str]) -> List[str]:
+def _subsets(dataset: str, runs: Sequence[Run], wanted: Sequence[str]) -> List[str]:
     """The test sets to show; every run of the data set must have been scored on them."""
     there: Dict[str, Run] = {}
     for run in runs:
         for subset in run.data["test"]:
             there.setdefault(subset, run)
+    for subset in wanted:
+        if subset not in there:
+            raise TableError(f"--subset {subset}: no run of {dataset} has scores on it; there are {', '.join(there)}")
     chosen = [subset for subset in there if not wanted or subset in wanted]
     for subset in chosen:
         for run in runs:
@@ -177,20 +185,15 @@ def _subsets(runs: Sequence[Run], wanted: Sequence[str]) -> List[str]:
 
 
 def _check_same_test(runs: Sequence[Run], subset: str) -> None:
-    """All runs must have been scored on the same text with the same metric."""
-    first = runs[0]
-    for run in runs[1:]:
-        if run.scores(subset)["sha256_reference"] != first.scores(subset)["sha256_reference"]:
-            raise TableError(
-                f"{first.path} and {run.path}: different test sets, the checksums of the references of {subset!r} "
-                "differ: their scores cannot be compared"
-            )
-        for field_name in ("sentences", "bleu.signature", "chrf.signature", "tokenised_bleu.label"):
-            values = [_score(one, subset, field_name) for one in (first, run)]
-            if None not in values and values[0] != values[1]:
+    """All runs must have been scored on the same text with the same metrics."""
+    for key, name in _SAME_IN_A_TABLE.items():
+        having = [run for run in runs if _score(run, subset, key) is not None]
+        for run in having[1:]:
+            first, value = _score(having[0], subset, key), _score(run, subset, key)
+            if value != first:
                 raise TableError(
-                    f"{first.path} and {run.path}: {field_name} of {subset!r} is {values[0]} in one and "
-                    f"{values[1]} in the other: different measures, score both in the same way"
+                    f"{having[0].path} and {run.path}: different {name}, {key} of {subset!r} is {first} in one and "
+                    f"{value} in the other: such scores cannot be compared"
                 )
 
 
@@ -249,7 +252,8 @@ def _sites(runs: Sequence[Run]) -> List[str]:
 def _signatures(runs: Sequence[Run], subset: str) -> Dict[str, str]:
     """What each metric's column means, under the name of the column."""
     signatures = {}
-    for name, key in (("BLEU", "bleu.signature"), ("chrF", "chrf.signature"), ("tokenised BLEU", "tokenised_bleu.label")):
+    keys = {"BLEU": "bleu.signature", "chrF": "chrf.signature", "tokenised BLEU": "tokenised_bleu.label"}
+    for name, key in keys.items():
         found = [value for value in (_score(run, subset, key) for run in runs) if value]
         if found:
             signatures[name] = found[0]

@@ -1,4 +1,4 @@
-"""Makes recorded runs for the tests of the table tool: a toy test set, and run.json files as the pipelines write them."""
+"""Recorded runs for the tests of the table tool: a toy test set, and run.json files as the pipelines write them."""
 
 import hashlib
 import json
@@ -45,7 +45,9 @@ def write_reference(root, lines=REFERENCE):
     return path
 
 
-def make_run(root, system, seed=1, hypotheses=GOOD, dataset="toy", experiment=None, speed=1000.0, support=8.0, **changes):
+def make_run(
+    root, system, seed=1, hypotheses=GOOD, dataset="toy", experiment=None, speed=1000.0, support=8.0, **changes
+):
     """Write a run below root/runs and return the path of its run.json.
 
     ``changes`` replace fields, named with double underscores for dots: ``train__updates=5``; the test set is ``test``.

@@ -365,6 +365,7 @@ def test_different_measures(tmp_path, fails):
     )
     error = fails()
     assert str(file) in error and "bleu.signature of 'test'" in error
+    make_run(tmp_path, "sparsemax", test__test__tokenised_bleu=...)  # the first of them has none
     make_run(tmp_path, "top-k 8", test__test__tokenised_bleu__label="compound split")
     assert "tokenised_bleu.label of 'test'" in fails()
 
@@ -377,7 +378,7 @@ def test_a_test_set_that_only_some_were_scored_on(tmp_path, fails, run_table):
     file.write_text(json.dumps(run))
     assert "no scores on the test set 'test1'" in fails()
     assert len(as_json(run_table, "--subset", "test")) == 1
-    assert "--subset test9: no run has scores on it" in fails("--subset", "test9")
+    assert "--subset test9: no run of toy has scores on it; there are test, test1" in fails("--subset", "test9")
 
 
 def test_the_same_seed_twice(tmp_path, fails):

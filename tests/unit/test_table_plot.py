@@ -11,7 +11,8 @@ matplotlib_image = pytest.importorskip("matplotlib.image")
 
 
 def plot(folder, path):
-    return table.main([str(folder / "runs"), "--paired", "none", "--output", str(folder / "table"), "--plot", str(path)])
+    options = ["--paired", "none", "--output", str(folder / "table"), "--plot", str(path)]
+    return table.main([str(folder / "runs"), *options])
 
 
 def sweep(folder):

@@ -1,6 +1,7 @@
 """Command line of the prepare scripts: ``python -m explicit_sparse.tools.prepare NAME --out DIR``."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import List, Optional
@@ -30,7 +31,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         metavar="DIR_OR_URL",
         action="append",
         default=[],
-        help="a folder of the archives, or a base URL, instead of the official servers; several are tried in order",
+        help="a folder of the archives, or a base URL, instead of the official servers; several are tried in order "
+        "(default: the environment variable DATA_FROM, if set)",
     )
     parser.add_argument("--out", type=Path, default=Path("prepared") / name, metavar="DIR", help="default: %(default)s")
     parser.add_argument("--bpe", choices=BPE, default="subword-nmt", help="default: %(default)s; none keeps whole words")
@@ -62,6 +64,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument("--force", action="store_true", help="make a complete data set anew")
     parsed = parser.parse_args(rest)
     parsed.dataset = dataset
+    if not parsed.origins and os.environ.get("DATA_FROM"):
+        parsed.origins = [os.environ["DATA_FROM"]]
     if parsed.vocab_size is None:
         parsed.vocab_size = 0 if parsed.bpe == "none" else dataset.vocab_size
     if parsed.vocab_size < (0 if parsed.bpe == "none" else 1):

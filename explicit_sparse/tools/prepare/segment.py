@@ -10,6 +10,7 @@ from .errors import PrepareError
 from .parallel import Transform, byte_ranges, read_blocks, run_jobs
 
 BPE = ("subword-nmt", "sentencepiece", "none")
+CACHED_WORDS = 200_000
 SENTENCEPIECE_LINES = 4_000_000  # more would not fit in memory; taken evenly from the whole corpus
 
 
@@ -24,11 +25,17 @@ def _count(job) -> Counter:
 
 def learn_subword_nmt(texts: Sequence[Path], merges: int, codes: Path, workers: int) -> None:
     """Learn ``merges`` BPE operations on the words of all ``texts`` together."""
+    # In a process of its own, which gives its memory back.
+    run_jobs(_learn_subword_nmt, [(texts, merges, codes, workers)], 1)
+
+
+def _learn_subword_nmt(job) -> None:
     from subword_nmt.learn_bpe import learn_bpe
 
-    jobs = [(path, limits) for path in texts for limits in byte_ranges(path, workers)]
+    texts, merges, codes, workers = job
+    parts = [(path, limits) for path in texts for limits in byte_ranges(path, workers)]
     counts: Counter = Counter()
-    for part in run_jobs(_count, jobs, workers):
+    for part in run_jobs(_count, parts, workers):
         counts.update(part)
     # learn_bpe's result must not depend on how the work was divided.
     words = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -81,8 +88,14 @@ def segmenter(bpe: str, model: Path) -> Callable[[], Transform]:
             from subword_nmt.apply_bpe import BPE as SubwordNmt
 
             with open(model, encoding="utf-8") as codes:
-                segment = SubwordNmt(codes).process_line
-            return lambda lines: [segment(line) for line in lines]
+                segmenter_of_words = SubwordNmt(codes)
+
+            def segment(lines):
+                if len(segmenter_of_words.cache) > CACHED_WORDS:  # it would grow with the corpus
+                    segmenter_of_words.cache.clear()
+                return [segmenter_of_words.process_line(line) for line in lines]
+
+            return segment
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_file=str(model))

@@ -11,5 +11,5 @@
 # compare with nothing but each other.
 source "$ROOT/configs/demo/common.inc.sh"
 
-SYSTEM="dense (softmax)"
+SYSTEM="dense"
 TRAIN=("${COMMON[@]}" --topk 0)

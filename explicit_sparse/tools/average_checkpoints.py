@@ -2,14 +2,16 @@
 
     python -m explicit_sparse.tools.average_checkpoints CHECKPOINT_DIR --output average.pt --last 5
 
-With one number, --last N averages the last N checkpoints. With several, as in --last 1,5,10, the window is
-chosen on the validation set: --select-on valid, by its loss or (--select-by bleu) by BLEU of its translation.
+With one number, --last N averages the last N checkpoints, up to epoch M where --up-to M is given. With several, as in
+--last 1,5,10 or --last 10 --up-to 50,60,70, the window is chosen on the validation set: --select-on valid, by its loss
+or (--select-by bleu) by BLEU of its translation.
 There is no way to choose on a test set.
 
 The result is an ordinary fairseq checkpoint without optimizer state. Beside it, average.json (the output's name with
 .json) says which checkpoints went in, and what each candidate scored.
 """
 import argparse
+import itertools
 import json
 import os
 import re
@@ -160,22 +162,23 @@ def average_best_window(args, output):
     measure, best_of = MEASURES[args.select_by]
     candidates = []
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".average-") as folder:
-        for count in args.last:
-            paths = last_checkpoints(args.checkpoints, count, args.by, args.up_to)
-            candidate = Path(folder) / f"{count}.pt"
+        for count, up_to in itertools.product(args.last, args.up_to):
+            paths = last_checkpoints(args.checkpoints, count, args.by, up_to)
+            candidate = Path(folder) / f"{len(candidates)}.pt"
             save(average(paths), candidate)
             value = measure(candidate, args.prepared, args.generate_flags)
             candidates.append({"last": count, "averaged": [path.name for path in paths], args.select_by: value})
-            print(f"last {count}: validation {args.select_by} {value:.3f}", flush=True)
+            limit = "" if up_to is None else f" up to {args.by} {up_to}"
+            print(f"last {count}{limit}: validation {args.select_by} {value:.3f}", flush=True)
         best = best_of(candidates, key=lambda candidate: candidate[args.select_by])
         report = {"averaged": best["averaged"], "chosen_on": "valid", "chosen_by": args.select_by}
         write_report({**report, "candidates": candidates, "command": args.command}, output)
-        os.replace(Path(folder) / f"{best['last']}.pt", output)
+        os.replace(Path(folder) / f"{candidates.index(best)}.pt", output)
     return report
 
 
 def average_one_window(args, output):
-    paths = last_checkpoints(args.checkpoints, args.last[0], args.by, args.up_to)
+    paths = last_checkpoints(args.checkpoints, args.last[0], args.by, args.up_to[0])
     state = average(paths)
     report = {"averaged": [path.name for path in paths], "chosen_on": None}
     write_report({**report, "command": args.command}, output)
@@ -207,7 +210,9 @@ def parse_args(argv=None):
     parser.add_argument("--output", type=Path, required=True, help="checkpoint to write")
     parser.add_argument("--last", type=positive_numbers, required=True, metavar="N[,N...]", help="how many")
     parser.add_argument("--by", choices=sorted(NUMBERED), default="epoch", help="which checkpoints (default: epoch)")
-    parser.add_argument("--up-to", type=int, metavar="N", help="ignore checkpoints after this epoch or update")
+    parser.add_argument(
+        "--up-to", type=positive_numbers, default=[None], metavar="N[,N...]", help="ignore later epochs or updates"
+    )
     parser.add_argument("--select-on", choices=["valid"], help="choose among several windows on this set")
     parser.add_argument("--select-by", choices=sorted(MEASURES), default="loss", help="(default: loss)")
     parser.add_argument("--prepared", type=Path, help="folder of the prepared data, for --select-on")
@@ -217,8 +222,9 @@ def parse_args(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     args = parser.parse_args(argv)
     args.command = f"python -m explicit_sparse.tools.average_checkpoints {' '.join(map(shlex.quote, argv))}"
-    if len(args.last) > 1 and not args.select_on:
-        parser.error(f"--last {','.join(map(str, args.last))} are several windows: choose with --select-on valid")
+    for flag, values in (("--last", args.last), ("--up-to", args.up_to)):
+        if len(values) > 1 and not args.select_on:
+            parser.error(f"{flag} {','.join(map(str, values))} are several windows: choose with --select-on valid")
     if args.select_on and not args.prepared:
         parser.error("--select-on valid needs the prepared data: --prepared DIR")
     return args

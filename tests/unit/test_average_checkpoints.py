@@ -113,6 +113,7 @@ def test_failure_leaves_nothing(epochs):
     [
         (["--last", "0"], "above 0"),
         (["--last", "1,2"], "--select-on valid"),
+        (["--last", "2", "--up-to", "3,4"], "--select-on valid"),
         (["--last", "1", "--select-on", "test"], "invalid choice"),
         (["--last", "1,2", "--select-on", "valid"], "--prepared"),
     ],
@@ -140,3 +141,17 @@ def test_window_is_chosen_on_the_validation_set(epochs, monkeypatch, by, best):
     assert len(report["averaged"]) == best and report["chosen_on"] == "valid"
     assert [candidate["last"] for candidate in report["candidates"]] == [1, 2, 3]
     assert not list(epochs.glob(".average-*"))
+
+
+def test_windows_may_end_at_several_epochs(epochs, monkeypatch):
+    loss = {2.5: 4.0, 3.5: 3.0}  # a candidate's weight is the mean of its epochs
+    measure = lambda checkpoint, prepared, flags: loss[torch.load(checkpoint)["model"]["weight"][0, 0].item()]
+    monkeypatch.setitem(tool.MEASURES, "loss", (measure, min))
+    flags = ["--last", "2", "--up-to", "3,4", "--select-on", "valid", "--prepared", str(epochs)]
+    with_four = torch.load(epochs / "checkpoint3.pt")
+    with_four["model"] = {name: value * 0 + 4 for name, value in with_four["model"].items()}
+    torch.save(with_four, epochs / "checkpoint4.pt")
+    tool.main([str(epochs), "--output", str(epochs / "average.pt"), *flags])
+    report = json.loads((epochs / "average.json").read_text())
+    assert report["averaged"] == ["checkpoint3.pt", "checkpoint4.pt"]
+    assert torch.load(epochs / "average.pt")["model"]["weight"][0, 0] == 3.5

@@ -22,9 +22,15 @@ def sentences_in(index: Path) -> int:
 
 
 def binarise(
-    text: Path, languages: Sequence[str], counts: Dict[str, int], bin_folder: Path, dictionary_size: int, workers: int
+    text: Path,
+    languages: Sequence[str],
+    counts: Dict[str, int],
+    bin_folder: Path,
+    workers: int,
+    joined_dictionary: bool = True,
+    dictionary_size: int = 0,
 ) -> None:
-    """Binarise ``text/SUBSET.LANGUAGE`` into ``bin_folder`` with one dictionary for both languages.
+    """Binarise ``text/SUBSET.LANGUAGE`` into ``bin_folder``; a ``dictionary_size`` of 0 keeps all words.
 
     Raises :class:`PrepareError` where fairseq-preprocess fails, or wrote another number of sentences than ``counts``.
     """
@@ -36,10 +42,13 @@ def binarise(
         *("--source-lang", languages[0], "--target-lang", languages[1]),
         *("--trainpref", str(text / "train"), "--validpref", str(text / "valid")),
         *("--testpref", ",".join(str(text / test) for test in tests)),
-        *("--destdir", str(bin_folder), "--joined-dictionary", "--workers", str(workers)),
+        *("--destdir", str(bin_folder), "--workers", str(workers)),
     ]
+    if joined_dictionary:
+        command.append("--joined-dictionary")
     if dictionary_size:
         command += ["--nwordssrc", str(dictionary_size)]
+        command += [] if joined_dictionary else ["--nwordstgt", str(dictionary_size)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment

@@ -68,6 +68,7 @@ class Dataset:
     normalise_punctuation : Moses' normalize-punctuation and removal of unprintable characters before tokenising.
     escape : whether the tokeniser writes ``&apos;`` for an apostrophe and so on, Moses' default.
     straight_apostrophe : replaces ’ by ' in the files of the test sets only, as fairseq's IWSLT14 recipe does.
+    joined_dictionary : one dictionary for both languages, which models that share all embeddings need.
     clean : (shortest, longest, ratio) in tokens, as Moses' clean-corpus-n; training pairs only.
     vocab_size : BPE merges, or sentencepiece's vocabulary.
     counts : pairs to expect in each subset; exact where ``count_tokenizer`` is "" or the one used.
@@ -89,6 +90,7 @@ class Dataset:
     escape: bool = True
     straight_apostrophe: bool = False
     romanian: str = ""
+    joined_dictionary: bool = True
     clean: Tuple[int, int, float] = (1, 250, 0.0)
     counts: Dict[str, int] = field(default_factory=dict)
     count_tokenizer: str = ""
@@ -129,6 +131,7 @@ IWSLT14_DE_EN = Dataset(
     ),
     lowercase=True,
     straight_apostrophe=True,
+    joined_dictionary=False,
     clean=(1, 175, 1.5),
     vocab_size=10_000,
     counts={"train": 160_239, "valid": 7_283, "test": 6_750},

@@ -76,6 +76,7 @@ def _recipe(dataset: Dataset, options: Options) -> Dict[str, Any]:
         "lowercase": dataset.lowercase,
         "normalise_punctuation": dataset.normalise_punctuation,
         "escape": dataset.escape,
+        "joined_dictionary": dataset.joined_dictionary,
         "clean": list(dataset.clean),
         "romanian": options.romanian,
         "variant": options.variant,
@@ -281,7 +282,8 @@ class _Run:
     def binarise(self, clean: Path, subwords: Path, folder: Path) -> None:
         counts = _read_json(clean / "notes.json")["pairs"]
         words = self.options.vocab_size if self.options.bpe == "none" else 0
-        binarise(subwords, self.languages, counts, folder, words, self.options.workers)
+        joined = self.dataset.joined_dictionary
+        binarise(subwords, self.languages, counts, folder, self.options.workers, joined, dictionary_size=words)
 
     def publish(self, raw: Path, clean: Path, model: Path, binary: Path) -> None:
         """Put the results together aside; then they become ``out``, all at once."""

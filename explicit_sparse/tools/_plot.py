@@ -130,7 +130,9 @@ def _draw_speed(axis: Any, table: Table) -> None:
                 capsize=3,
                 label=row.system,
             )
-    axis.set_xlim(left=0)  # a ratio of speeds is then a ratio of distances
+    # From 0, so that a ratio of speeds is a ratio of distances.
+    axis.set_xlim(0, 1.1 * max(_speed(row) or 0 for row in table.rows))
+    axis.margins(y=0.15)
     axis.set_xlabel("decoding, tokens/s")
     axis.set_ylabel(_bleu_label(table))
     axis.legend(frameon=False, fontsize="small")

@@ -25,7 +25,6 @@ is_done "$RUN_DIR/average.pt" "averaging $DATASET/$EXPERIMENT, seed $SEED" && ex
 
 step "averaging checkpoints of $DATASET/$EXPERIMENT, seed $SEED"
 rm -f -- "$RUN_DIR"/generate-*.log "$RUN_DIR"/{scores,support,run}.json
-# shellcheck disable=SC2046  # no flag, or one
 run_logged "$RUN_DIR/average.log" python -m explicit_sparse.tools.average_checkpoints "$RUN_DIR/checkpoints" \
-  --output "$RUN_DIR/average.pt" --prepared "$PREPARED" "${AVERAGE[@]}" -- $(device_flags) "${GENERATE[@]}"
+  --output "$RUN_DIR/average.pt" --prepared "$PREPARED" "${AVERAGE[@]}" -- "${GENERATE[@]}"
 tail -n 1 -- "$RUN_DIR/average.log" >&2

@@ -26,7 +26,7 @@ while (( $# > 0 )); do
   shift
 done
 
-# train_side_by_side: runs every experiment in a process group of its own, which is ended where one fails or this script is.
+# train_side_by_side: runs every experiment in a process group of its own, so that an interrupted demo leaves nobody behind.
 train_side_by_side() {
   local experiment pid failed=0 pids=()
   set -m

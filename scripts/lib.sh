@@ -74,7 +74,7 @@ run_logged() {
   "$@" > "$log" 2>&1 < /dev/null || status=$?
   if (( status != 0 )); then
     tail -n 5 -- "$log" | sed 's/^/    /' >&2
-    die "'$(basename -- "$1")' failed with status $status. Its whole log: $log"
+    die "'${*:1:3}' failed with status $status. Its whole log: $log"
   fi
 }
 

@@ -144,7 +144,7 @@ MEASURES = {"loss": (validation_loss, min), "bleu": (validation_bleu, max)}
 
 def run_fairseq(program, checkpoint, prepared, flags):
     command = [sys.executable, "-m", f"fairseq_cli.{program}", str(Path(prepared) / "bin")]
-    command += ["--user-dir", str(Path(compat.__file__).parent), "--path", str(checkpoint), *flags]
+    command += ["--user-dir", str(Path(compat.__file__).parent), "--task", "translation", "--path", str(checkpoint), *flags]
     command += ["--required-batch-size-multiple", "1", "--log-format", "json"]
     if not torch.cuda.is_available():
         command.append("--cpu")
@@ -204,7 +204,11 @@ def positive_numbers(text):
 
 def parse_args(argv=None):
     parser = argparse.ArgumentParser(
-        prog="average_checkpoints", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="average_checkpoints",
+        usage="%(prog)s CHECKPOINT_DIR --output FILE --last N[,N...] [options] [-- FAIRSEQ-GENERATE FLAGS]",
+        description=__doc__,
+        epilog="The flags after -- are for --select-by bleu.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("checkpoints", type=Path, help="fairseq's --save-dir")
     parser.add_argument("--output", type=Path, required=True, help="checkpoint to write")
@@ -216,11 +220,11 @@ def parse_args(argv=None):
     parser.add_argument("--select-on", choices=["valid"], help="choose among several windows on this set")
     parser.add_argument("--select-by", choices=sorted(MEASURES), default="loss", help="(default: loss)")
     parser.add_argument("--prepared", type=Path, help="folder of the prepared data, for --select-on")
-    parser.add_argument(
-        "generate_flags", nargs="*", metavar="-- FLAGS", help="fairseq-generate's flags, for --select-by bleu"
-    )
     argv = sys.argv[1:] if argv is None else argv
-    args = parser.parse_args(argv)
+    # argparse has no optional positionals after options.
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = parser.parse_args(argv[:end])
+    args.generate_flags = argv[end + 1 :]
     args.command = f"python -m explicit_sparse.tools.average_checkpoints {' '.join(map(shlex.quote, argv))}"
     for flag, values in (("--last", args.last), ("--up-to", args.up_to)):
         if len(values) > 1 and not args.select_on:

@@ -1,0 +1,15 @@
+# shellcheck shell=bash disable=SC2034
+# IWSLT17 Fr-En. Dense attention: the baseline.
+#
+#   bash scripts/prepare/iwslt17.fr-en.sh
+#   bash scripts/train.sh    configs/iwslt17.fr-en/dense.sh
+#   bash scripts/average.sh  configs/iwslt17.fr-en/dense.sh
+#   bash scripts/generate.sh configs/iwslt17.fr-en/dense.sh
+#   bash scripts/score.sh    configs/iwslt17.fr-en/dense.sh
+#
+# All of it: bash scripts/run.sh configs/iwslt17.fr-en/dense.sh
+# Validation dev2010; test tst2010 to tst2015 joined, test1 tst2017. Others validate on some of these sets.
+source "$ROOT/configs/iwslt17.fr-en/common.inc.sh"
+
+SYSTEM="dense$RECIPE_LABEL"
+TRAIN=("${COMMON[@]}" --topk 0)

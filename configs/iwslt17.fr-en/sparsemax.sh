@@ -1,0 +1,15 @@
+# shellcheck shell=bash disable=SC2034
+# IWSLT17 Fr-En. Sparsemax attention at every site.
+#
+#   bash scripts/prepare/iwslt17.fr-en.sh
+#   bash scripts/train.sh    configs/iwslt17.fr-en/sparsemax.sh
+#   bash scripts/average.sh  configs/iwslt17.fr-en/sparsemax.sh
+#   bash scripts/generate.sh configs/iwslt17.fr-en/sparsemax.sh
+#   bash scripts/score.sh    configs/iwslt17.fr-en/sparsemax.sh
+#
+# All of it: bash scripts/run.sh configs/iwslt17.fr-en/sparsemax.sh
+# Validation dev2010; test tst2010 to tst2015 joined, test1 tst2017. Others validate on some of these sets.
+source "$ROOT/configs/iwslt17.fr-en/common.inc.sh"
+
+SYSTEM="sparsemax$RECIPE_LABEL"
+TRAIN=("${COMMON[@]}" --attention-mapping sparsemax)

@@ -1,0 +1,5 @@
+# shellcheck shell=bash
+# Multi30k De-En. Attention pattern "window", 8 keys a query, in self-attention; cross-attention stays dense.
+#
+#   bash scripts/run.sh configs/multi30k.de-en/window-8.sh
+source "$ROOT/configs/pattern.inc.sh"

@@ -1,0 +1,5 @@
+# shellcheck shell=bash
+# WMT16 En-Ro. Attention pattern "bigbird", 4 keys a query, in self-attention; cross-attention stays dense.
+#
+#   bash scripts/run.sh configs/wmt16.en-ro/bigbird-4.sh
+source "$ROOT/configs/pattern.inc.sh"

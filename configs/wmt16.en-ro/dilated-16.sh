@@ -1,0 +1,5 @@
+# shellcheck shell=bash
+# WMT16 En-Ro. Attention pattern "dilated", 16 keys a query, in self-attention; cross-attention stays dense.
+#
+#   bash scripts/run.sh configs/wmt16.en-ro/dilated-16.sh
+source "$ROOT/configs/pattern.inc.sh"

@@ -10,6 +10,9 @@
 # A training that was stopped goes on from checkpoints/checkpoint_last.pt; a finished one is not repeated
 # unless --force is given, which removes it and all that was made from it.
 # DATA_ROOT and RUNS_ROOT (environment) move the folders prepared/ and runs/.
+#
+# All visible GPUs are used; CUDA_VISIBLE_DEVICES chooses them. LAUNCHER (environment) starts the training in another
+# way, for example LAUNCHER="torchrun --nproc_per_node 4 --no-python" with PROCESSES=4, or srun: scripts/slurm.sbatch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 read_run_arguments "$@"
@@ -43,9 +46,10 @@ if [[ -f "$RUN_DIR/checkpoints/checkpoint_last.pt" ]]; then
 else
   step "training $DATASET/$EXPERIMENT, seed $SEED (log: $RUN_DIR/train.log)"
 fi
+read -ra launcher <<< "${LAUNCHER:-}"
 # shellcheck disable=SC2046  # no flag, or one
 python "$ROOT/scripts/launch.py" --title "training $EXPERIMENT" \
   --log "$RUN_DIR/train.log" --result "$RUN_DIR/train.json" -- \
-  fairseq-train "$PREPARED/bin" --user-dir "$USER_DIR" --save-dir "$RUN_DIR/checkpoints" \
+  "${launcher[@]}" fairseq-train "$PREPARED/bin" --user-dir "$USER_DIR" --save-dir "$RUN_DIR/checkpoints" \
   --source-lang "${languages[0]}" --target-lang "${languages[1]}" --seed "$SEED" \
   --log-format json --log-interval 50 $(device_flags) "${TRAIN[@]}" "${EXTRA[@]}"

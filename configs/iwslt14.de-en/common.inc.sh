@@ -16,7 +16,7 @@ COMMON=(
 case "$RECIPE" in
   paper)
     batch 4000 4
-    COMMON+=(--lr 0.001 --min-lr 1e-09 --dropout 0.4 --clip-norm 25 --max-epoch 90 --keep-last-epochs 50 "${BATCH[@]}")
+    COMMON+=(--lr 0.001 --stop-min-lr 1e-09 --dropout 0.4 --clip-norm 25 --max-epoch 90 --keep-last-epochs 50 "${BATCH[@]}")
     AVERAGE=(--last 10 --up-to "50,55,60,65,70,75,80,85,90" --select-on valid --select-by bleu)
     ;;
   fairseq)

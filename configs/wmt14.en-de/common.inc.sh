@@ -9,7 +9,7 @@ source "$ROOT/configs/recipe.inc.sh"
 COMMON=(
   --arch explicit_sparse_transformer_wmt_en_de_big --share-all-embeddings
   --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 0.0 --weight-decay 0.0
-  --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07 --min-lr 1e-09 --dropout 0.3
+  --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07 --stop-min-lr 1e-09 --dropout 0.3
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1
   --required-batch-size-multiple 1 "${PRECISION[@]}"
 )

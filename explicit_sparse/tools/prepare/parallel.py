@@ -13,6 +13,7 @@ from .errors import DISK_FULL, PrepareError, disk_full_message
 _PROCESSES = multiprocessing.get_context("fork")
 BLOCK_LINES = 10_000
 PIECES_PER_WORKER = 4  # evens out pieces of unequal cost
+SMALLEST_PIECE = 500_000  # bytes; a process costs more than it saves on less
 
 Transform = Callable[[List[str]], List[str]]  # as many lines out as in
 
@@ -75,6 +76,7 @@ def run_jobs(function: Callable, jobs: Sequence, workers: int) -> list:
 def byte_ranges(path: Path, pieces: int) -> List[Tuple[int, int]]:
     """Cut a file into at most ``pieces`` ranges (start, end) that begin and end at line ends."""
     size = path.stat().st_size
+    pieces = min(pieces, size // SMALLEST_PIECE + 1)
     cuts = [0]
     with open(path, "rb") as lines:
         for piece in range(1, pieces):

@@ -80,13 +80,13 @@ def learn_sentencepiece(texts: Sequence[Path], vocab_size: int, model: Path) -> 
 
 def segmenter(bpe: str, model: Path) -> Callable[[], Transform]:
     """What a worker process calls once to get its function from token lines to subword lines."""
+    if bpe == "subword-nmt":
+        from subword_nmt.apply_bpe import BPE as SubwordNmt  # once for all workers
 
     def make() -> Transform:
         if bpe == "none":
             return lambda lines: lines
         if bpe == "subword-nmt":
-            from subword_nmt.apply_bpe import BPE as SubwordNmt
-
             with open(model, encoding="utf-8") as codes:
                 segmenter_of_words = SubwordNmt(codes)
 

@@ -74,6 +74,8 @@ def tokeniser(
     romanian_spelling: str = "keep",
 ) -> Callable[[], Transform]:
     """What a worker process calls once to get its function from text lines to token lines."""
+    if not moses:
+        import sacremoses  # once for all workers
 
     def make() -> Transform:
         stages: List[Transform] = []
@@ -83,9 +85,7 @@ def tokeniser(
             if moses:
                 stages.append(_perl(moses_script(moses, "normalize-punctuation.perl"), "-l", language))
             else:
-                from sacremoses import MosesPunctNormalizer
-
-                stages.append(_each(MosesPunctNormalizer(lang=language).normalize))
+                stages.append(_each(sacremoses.MosesPunctNormalizer(lang=language).normalize))
             printable = _Printable()
             stages.append(_each(lambda line: line.translate(printable)))
         if language == "ro" and romanian_spelling != "keep":
@@ -94,9 +94,7 @@ def tokeniser(
             options = ["-q", "-l", language, "-threads", "1"] + ([] if escape else ["-no-escape"])
             stages.append(_perl(moses_script(moses, "tokenizer.perl"), *options))
         elif tokenise:
-            from sacremoses import MosesTokenizer
-
-            tokenizer = MosesTokenizer(lang=language)
+            tokenizer = sacremoses.MosesTokenizer(lang=language)
             stages.append(_each(lambda line: tokenizer.tokenize(line, return_str=True, escape=escape)))
         # Rare characters count as white space for one tool and not for the next: single plain spaces from here.
         stages.append(_each(lambda line: " ".join(line.split())))

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .errors import DISK_FULL, PrepareError
+from .errors import PrepareError
 
 _BROKEN = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
@@ -81,9 +81,7 @@ def check_archive(path: Path) -> None:
                 while stream.read(1 << 20):
                     pass
         _drain(path)
-    except _BROKEN as error:
-        raise _broken(path, error) from None
-    except OSError as error:
+    except (*_BROKEN, OSError) as error:
         raise _broken(path, error) from None
 
 
@@ -99,14 +97,15 @@ def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
             seen.append(name)
             for member in members:
                 if member not in found and (f"/{name}".endswith(f"/{member}") or name == member.split("/")[-1]):
-                    place = folder / f"{len(found)}-{member.split('/')[-1]}"
+                    place = folder / str(len(found)) / member.split("/")[-1]
+                    place.parent.mkdir(parents=True)
                     with open(place, "wb") as out:
                         shutil.copyfileobj(stream, out, 1 << 20)
                     found[member] = place
     except _BROKEN as error:
         raise _broken(path, error) from None
     except OSError as error:
-        if error.errno in DISK_FULL:
+        if error.errno is not None:  # the system's word, as of a full disk; bz2's "invalid data" has no number
             raise
         raise _broken(path, error) from None
     missing = [member for member in members if member not in found]

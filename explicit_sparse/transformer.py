@@ -202,7 +202,7 @@ def _wrap(layer, cfg):
 
 
 def _number_layers(layers):
-    for index, layer in enumerate(layers):
-        for module in layer.modules():
+    for index in range(len(layers)):  # iterating would leave layers out where layer drop is on
+        for module in layers[index].modules():
             if isinstance(module, SparseMultiheadAttention):
                 module.layer = index

@@ -3,7 +3,8 @@
 #
 # RECIPE=paper (default) or RECIPE=fairseq, in the environment: fairseq's own current recipe for the same model. Its runs
 # have folders of their own, runs/<dataset>/<experiment>.fairseq, and a label of their own in tables.
-# PROCESSES=N: data-parallel processes in all nodes together, where it is not the number of visible GPUs (torchrun, SLURM).
+# PROCESSES=N: data-parallel processes in all nodes together, where that is not the number of visible GPUs; needed with
+# LAUNCHER (torchrun, srun).
 
 RECIPE="${RECIPE:-paper}"
 RECIPE_LABEL=""
@@ -39,6 +40,8 @@ batch() {
   (( count % PROCESSES == 0 )) || die "one update is $count batches of $tokens tokens here, which $PROCESSES processes \
 cannot share evenly: use a number of GPUs that divides $count (CUDA_VISIBLE_DEVICES chooses them)"
   BATCH=(--max-tokens "$tokens" --update-freq "$(( count / PROCESSES ))")
+  # A process that a launcher started sees fewer GPUs than there are processes; fairseq counts GPUs unless told.
+  if [[ -n "${LAUNCHER:-}" ]]; then BATCH+=(--distributed-world-size "$PROCESSES"); fi
   if [[ "${0##*/}" == train.sh ]]; then
     info "effective batch: at most $(( tokens * count )) tokens = $tokens tokens x $PROCESSES processes x\
  $(( count / PROCESSES )) batches before an update (--update-freq)"

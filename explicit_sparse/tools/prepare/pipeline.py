@@ -313,7 +313,7 @@ class _Run:
                 subsets[name]["dropped or repaired"] = {**read["notes"][name], **kept["dropped"]}
                 continue
             if subset is None:
-                subsets[name]["name"] = f"every {self.dataset.valid_every}th training pair"
+                subsets[name]["name"] = f"one training pair in {self.dataset.valid_every}"
             elif subset.name:
                 subsets[name]["name"] = subset.name
             subsets[name]["sha256_reference"] = sha256(clean / "ref" / f"{name}.{self.languages[1]}")

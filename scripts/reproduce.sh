@@ -131,10 +131,13 @@ finished=()
 for folder in "${folders[@]}"; do
   if [[ -f "$folder/run.json" ]]; then finished+=("$folder/run.json"); fi
 done
+# Labels of other recipes say so (configs/recipe.inc.sh): so does the baseline's.
+comparison=()
+if [[ "${RECIPE:-paper}" != paper ]]; then comparison=(--baseline "dense ($RECIPE recipe)"); fi
 published=()
 for name in "${PUBLISHED[@]}"; do published+=(--published "$name"); done
 if (( ${#finished[@]} > 0 )); then
-  python -m explicit_sparse.tools.table "${finished[@]}" "${published[@]}" || failed+=("the table")
+  python -m explicit_sparse.tools.table "${finished[@]}" "${comparison[@]}" "${published[@]}" || failed+=("the table")
 fi
 if (( ${#failed[@]} > 0 )); then
   info "failed, ${#failed[@]} of ${#runs[@]}; the same command tries them again:"

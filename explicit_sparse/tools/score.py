@@ -101,8 +101,8 @@ def bleu(hypotheses, references, bootstrap=0, **options):
     return entry
 
 
-def chrf(hypotheses, references):
-    metric = CHRF()
+def chrf(hypotheses, references, lowercase=False):
+    metric = CHRF(lowercase=lowercase)
     return {
         "score": round(metric.corpus_score(hypotheses, [references]).score, 2),
         "signature": str(metric.get_signature()),
@@ -157,7 +157,7 @@ def score_subset(log_lines, prepared, subset, bootstrap=1000, tokenize=None, com
         "sentences": len(raw),
         "sha256_reference": sha256(prepared / "ref" / f"{subset}.{language}"),
         "bleu": bleu(detokenised, raw, bootstrap, **options),
-        "chrf": chrf(detokenised, raw),
+        "chrf": chrf(detokenised, raw, manifest["lowercase"]),
         "tokenised_bleu": tokenised_bleu(hypotheses, tokens, manifest, compound_split),
     }
     return scores, detokenised, hypotheses

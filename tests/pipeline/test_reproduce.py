@@ -77,6 +77,7 @@ def test_fairseqs_recipe_has_runs_of_its_own(clone):
     assert clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1").returncode == 0
     done = clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1", RECIPE="fairseq")
     assert len(clone.calls()) == 4
+    assert "--baseline dense (fairseq recipe)" in done.stdout
     assert "topk8.fairseq/seed1/run.json" in done.stdout and "topk8/seed1/run.json" not in done.stdout
 
 

@@ -7,6 +7,10 @@ import os
 import resource
 import shutil
 import signal
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 from original_archives import build, iwslt14_de_en, iwslt15_en_vi, multi30k_de_en, plain, tgz
@@ -74,6 +78,33 @@ def test_killed_at_every_step_the_next_run_ends_with_the_same_bytes(tmp_path):
     assert not (tmp_path / ".killed.work").exists()
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a worker finishes its piece first")
+def test_workers_end_with_a_killed_run(tmp_path):
+    from explicit_sparse.tools.prepare.parallel import run_jobs
+
+    def work(job):
+        (tmp_path / "worker").write_text(str(os.getpid()))
+        time.sleep(60)
+
+    def killed():
+        threading.Thread(target=lambda: (wait_for(tmp_path / "worker"), os.kill(os.getpid(), signal.SIGKILL))).start()
+        run_jobs(work, [1], 1)
+
+    assert fork(killed) == -signal.SIGKILL
+    worker = int((tmp_path / "worker").read_text())
+    for _ in range(100):
+        stat = Path(f"/proc/{worker}/stat")
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker went on")
+
+
+def wait_for(path):
+    while not path.exists() or not path.read_text():
+        time.sleep(0.01)
+
+
 def without_binarising(monkeypatch):
     monkeypatch.setattr(pipeline, "binarise", lambda *arguments, **options: None)
 
@@ -102,7 +133,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch, capfd):
     assert fork(limited) == 1
     message = capfd.readouterr().err
     assert "no space left" in message and "run the same command again" in message and "Traceback" not in message
-    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part"))
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part*"))
     assert main(arguments) == 0
 
 
@@ -170,7 +201,7 @@ def test_bad_input_is_a_clear_error(tmp_path, monkeypatch, capfd, name):
     assert main(["iwslt14.de-en", "--from", str(archives), "--out", str(tmp_path / "out"), *SMALL]) == 1
     message = capfd.readouterr().err
     assert all(part in message for part in words), message
-    assert "Traceback" not in message and not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part"))
+    assert "Traceback" not in message and not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part*"))
 
 
 def test_documented_cleaning_is_counted(tmp_path, monkeypatch):

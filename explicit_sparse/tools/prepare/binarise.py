@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Dict, Sequence
 
 from .errors import PrepareError
+from .parallel import end_with_parent
 
 _INDEX_MAGIC = b"MMIDIDX\x00\x00"
 
@@ -51,7 +52,12 @@ def binarise(
         command += [] if joined_dictionary else ["--nwordstgt", str(dictionary_size)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        preexec_fn=end_with_parent,
     )
     if done.returncode:
         tail = "\n  ".join(done.stdout.decode(errors="replace").strip().splitlines()[-5:])

@@ -36,11 +36,14 @@ def run_step(folder: Path, name: str, build: Callable[[Path], None]) -> Path:
 
     ``build`` writes into a folder aside, which gets its name when it is complete.
     """
-    done, aside = folder / name, folder / (name + ".part")
+    done = folder / name
     if done.is_dir():
         info(f"{name}: done before")
         return done
-    shutil.rmtree(aside, ignore_errors=True)
+    for rest in folder.glob(name + ".part-*"):
+        shutil.rmtree(rest, ignore_errors=True)
+    # Of this process alone: something that a killed run left running may still write to its own.
+    aside = folder / f"{name}.part-{os.getpid()}"
     aside.mkdir(parents=True)
     info(f"{name} …")
     try:

@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from . import mappings, patterns
-from .config import ALPHA_MAX, ALPHA_MIN, OptionError, SiteConfig
+from .config import ALPHA_MAX, ALPHA_MIN, SITES, OptionError, SiteConfig
 
 
 class SparseMultiheadAttention(MultiheadAttention):
@@ -197,9 +197,10 @@ class SparseMultiheadAttention(MultiheadAttention):
         return scores.masked_fill(~visible, mappings.NEG_INF)  # (B, 1 or H, T, S) over (B, H, T, S)
 
     def _random_seeds(self, device) -> Tensor:
-        """One seed for each head, different in every layer: (H, 1, 1)."""
+        """One seed for each head, different at every site and in every layer: (H, 1, 1)."""
         heads = torch.arange(self.num_heads, device=device).view(-1, 1, 1)
-        return (self.config.pattern_seed * 1024 + self.layer) * 1024 + heads
+        place = self.config.pattern_seed * len(SITES) + SITES.index(self.site)
+        return (place * 1024 + self.layer) * 1024 + heads
 
     def _queries_before(self, incremental_state, tgt_len: int) -> int:
         """How many queries came before this call: 0 in a full pass, the step in incremental decoding.

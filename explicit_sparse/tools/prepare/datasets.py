@@ -307,7 +307,9 @@ WMT14_EN_DE = replace(
 
 # ---------------------------------------------------------------- IWSLT17
 
-_HF_IWSLT17 = "https://huggingface.co/datasets/iwslt2017/resolve/ebd7c60d9800c2a1be010a227e5f0a2363730f7a/data/2017-01-trnted"
+_HF_IWSLT17 = (
+    "https://huggingface.co/datasets/iwslt2017/resolve/ebd7c60d9800c2a1be010a227e5f0a2363730f7a/data/2017-01-trnted"
+)
 _WIT3_TEST = "https://raw.githubusercontent.com/hlt-mt/WIT3/master/archive/2017-01-ted-test/texts"
 
 
@@ -336,7 +338,10 @@ def _iwslt17(source: str, bytes: int, sha256: str, md5_source: str, md5_target: 
         train=Subset((Part(main, f"{pair}/train.tags.{pair}.{source}", f"{pair}/train.tags.{pair}.en", "untagged"),)),
         valid=Subset((_xml(main, f"{pair}/IWSLT17.TED.dev2010.{pair}", source, "en"),), "dev2010"),
         tests=(
-            Subset(tuple(_xml(main, f"{pair}/IWSLT17.TED.tst{year}.{pair}", source, "en") for year in years), "tst2010-2015"),
+            Subset(
+                tuple(_xml(main, f"{pair}/IWSLT17.TED.tst{year}.{pair}", source, "en") for year in years),
+                "tst2010-2015",
+            ),
             Subset((tst2017,), "tst2017"),
         ),
         clean=(1, 175, 1.5),

@@ -149,7 +149,10 @@ class _Run:
             with _open_text(folder / f"{name}.{self.languages[0]}") as source_out:
                 with _open_text(folder / f"{name}.{self.languages[1]}") as target_out:
                     for part in parts:
-                        sides = (members[part.archive, part.source], members[part.target_archive or part.archive, part.target])
+                        sides = (
+                            members[part.archive, part.source],
+                            members[part.target_archive or part.archive, part.target],
+                        )
                         counts[name] += write_pairs(
                             sides, part.reader, (source_out, target_out), name == "train", notes[name]
                         )
@@ -181,7 +184,9 @@ class _Run:
             except PrepareError as second:
                 raise PrepareError(f"{error}\nand instead of it:\n{second}") from None
 
-    def _members(self, parts: Sequence[Part], local: Dict[Archive, Path], folder: Path) -> Dict[Tuple[Archive, str], Path]:
+    def _members(
+        self, parts: Sequence[Part], local: Dict[Archive, Path], folder: Path
+    ) -> Dict[Tuple[Archive, str], Path]:
         wanted: Dict[Archive, List[str]] = {}
         for part in parts:
             wanted.setdefault(part.archive, []).append(part.source)
@@ -229,7 +234,9 @@ class _Run:
         names = [f"train.{language}" for language in self.languages]
         valid_outs = []
         if self.dataset.valid is None:
-            valid_outs = [_open_text(place / f"valid.{language}") for place in (tok, ref) for language in self.languages]
+            valid_outs = [
+                _open_text(place / f"valid.{language}") for place in (tok, ref) for language in self.languages
+            ]
         train_outs = [_open_text(tok / name) for name in names]
         files = [open(place / name, encoding="utf-8", newline="\n") for place in (tokens, raw) for name in names]
         for lines in zip(*files):

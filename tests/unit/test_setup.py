@@ -82,23 +82,6 @@ def test_an_unusable_python_is_named_with_what_to_do(tmp_path, minor, message):
     assert not (tmp_path / ".venv").exists()
 
 
-SCRIPTS = sorted((ROOT / "scripts").rglob("*.sh"))
-SOURCED = [script for script in SCRIPTS if script.name == "lib.sh" or script.name.endswith(".inc.sh")]
-
-
-@pytest.mark.parametrize("script", [s for s in SCRIPTS if s not in SOURCED], ids=lambda path: path.name)
-def test_every_script_has_help(script):
-    done = run("bash", script, "--help")
-    assert done.returncode == 0, done.stderr
-    assert script.name in done.stdout + done.stderr
-
-
 def test_help_of_the_launcher():
     done = run(sys.executable, ROOT / "scripts" / "launch.py", "--help")
     assert done.returncode == 0 and "--log" in done.stdout
-
-
-def test_shell_scripts_stop_at_the_first_error():
-    for script in SCRIPTS:
-        text = script.read_text()
-        assert "set -euo pipefail" in text or "lib.sh" in text or ".inc.sh" in text, script

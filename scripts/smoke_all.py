@@ -74,7 +74,7 @@ def smoke(name, data, out, updates):
     common = ["--user-dir", USER_DIR, "--cpu", "--required-batch-size-multiple", "1"]
     train = ["fairseq-train", data, *common, "--arch", "explicit_sparse_transformer_tiny", "--share-all-embeddings"]
     train += ["--optimizer", "adam", "--lr", "2e-3", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "100"]
-    train += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--max-tokens", "1000"]
+    train += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--max-tokens", "600"]
     train += ["--max-update", updates, "--disable-validation", "--no-epoch-checkpoints", "--save-dir", out]
     train += ["--log-format", "json", "--log-interval", max(updates // 10, 1), "--no-save-optimizer-state"]
     train += ["--reset-dataloader", "--restore-file", "none", *METHODS[name].split()]

@@ -57,7 +57,7 @@ def build(corpus, folder, merges):
         write_lines(segment(lines), folder / "text" / f"{subset}.{language}")
 
     info("demo: binarising")
-    binarise(folder / "text", LANGUAGES, counts, folder / "bin", 0, 1)
+    binarise(folder / "text", LANGUAGES, counts, folder / "bin", workers=1)
     shutil.rmtree(folder / "text")
     for language in LANGUAGES:
         (folder / "tok" / f"train.{language}").unlink()

@@ -1,8 +1,12 @@
 """The only file that knows how fairseq and torch differ from one release to another."""
 
 import argparse
+import logging
 
 import torch
+
+# This part of fairseq tells everybody who imports fairseq that tensorboardX is missing.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 try:
     import fairseq  # noqa: F401

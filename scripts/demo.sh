@@ -59,7 +59,7 @@ show_translations() {
   done
 }
 
-step "demo: about 13 minutes on two cores, after an installation of one to five minutes the first time"
+step "demo: about 12 minutes on two cores, after an installation of one to five minutes the first time"
 if (( $(nproc 2> /dev/null || echo 2) < 2 )); then info "this machine has one core: expect twice the time"; fi
 bash "$ROOT/scripts/setup.sh"
 activate

@@ -51,11 +51,11 @@ activate() {
     die "fairseq is not installed here. Run: bash $ROOT/scripts/setup.sh"
 }
 
-# tool NAME ARGUMENTS...: runs one of explicit_sparse/tools without the notes that fairseq logs when it is imported.
+# tool NAME ARGUMENTS...: runs one of explicit_sparse/tools.
 tool() {
   local name="$1"
   shift
-  LOGLEVEL=WARNING python -m "explicit_sparse.tools.$name" "$@"
+  python -m "explicit_sparse.tools.$name" "$@"
 }
 
 # ---------------------------------------------------------------- steps

@@ -43,8 +43,9 @@ fi
 
 if ! is_done "$RUN_DIR/support.json" "attention support of $DATASET/$EXPERIMENT, seed $SEED"; then
   step "measuring attention support of $DATASET/$EXPERIMENT on the validation set"
-  tool support "$PREPARED/bin" --path "$(model_path)" --gen-subset valid \
-    --max-sentences 500 > "$(in_place_of "$RUN_DIR/support.json")"
+  tool support "$PREPARED/bin" --path "$(model_path)" --gen-subset valid --max-sentences 500 \
+    > "$(in_place_of "$RUN_DIR/support.json")" 2> "$RUN_DIR/support.log" ||
+    die "support could not be measured. Its whole log: $RUN_DIR/support.log"
   finish "$RUN_DIR/support.json"
 fi
 

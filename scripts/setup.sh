@@ -98,9 +98,10 @@ install_package() {
 }
 
 check_imports() {
-  local module
+  local module output
   for module in fairseq explicit_sparse; do
-    python -c "import $module" > /dev/null || die "'import $module' fails in $(python --version) (see above).
+    output="$(python -c "import $module" 2>&1)" || die "'import $module' fails in $(python --version):
+$output
   Start over with a fresh environment: rm -rf $ROOT/.venv && PYTHON=python3.11 bash $ROOT/scripts/setup.sh"
   done
 }

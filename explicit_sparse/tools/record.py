@@ -119,11 +119,12 @@ def read_options(model_path):
     config = state.get("cfg") or {}
     model = config.get("model") if config else state.get("args")
     model = as_namespace(model)
-    options = {"arch": getattr(model, "arch", getattr(model, "_name", None))}
-    for option in fields(SparseAttentionConfig):
-        if option.name != "_name" and hasattr(model, option.name):
-            options[option.name] = plain(getattr(model, option.name))
-    return options
+    arch = getattr(model, "arch", getattr(model, "_name", None))
+    if not str(arch).startswith("explicit_sparse"):
+        return {"arch": arch}
+    config = SparseAttentionConfig.from_model(model)
+    values = {option.name: plain(getattr(config, option.name)) for option in fields(config) if option.name != "_name"}
+    return {"arch": arch, **{name: value for name, value in values.items() if value is not None}}
 
 
 def plain(value):
@@ -192,7 +193,7 @@ def assemble(run_dir, config, system, seed, model, prepared):
         "config": portable(str(config)),
         "command": {
             "train": portable(launched["command"]),
-            "average": averaged.get("command"),
+            "average": portable(averaged.get("command") or "") or None,
             "generate": command_in(run_dir / f"generate-{first}.log"),
         },
         "versions": versions(),

@@ -37,7 +37,8 @@ def run(tmp_path):
     (folder / "train.log").write_text(LOG.format(root=record.ROOT))
     command = f"fairseq-train {record.ROOT}/prepared/demo/bin"
     (folder / "train.json").write_text(json.dumps({"command": command, "seconds": 9, "peak_memory_mb": 700}))
-    (folder / "average.json").write_text(json.dumps({"averaged": ["checkpoint2.pt"], "chosen_on": None, "command": "a"}))
+    average = {"averaged": ["checkpoint2.pt"], "chosen_on": None, "command": f"average {record.ROOT}/runs/demo"}
+    (folder / "average.json").write_text(json.dumps(average))
     (folder / "generate-test.log").write_text(GENERATED.format(root=record.ROOT))
     scores = {"name": "x", "sentences": 2, "sha256_reference": "0", "bleu": {"score": 1.0, "signature": "s", "ci": 0.1}}
     (folder / "scores.json").write_text(json.dumps({"test": scores}))
@@ -68,7 +69,8 @@ def test_everything_a_table_needs(run):
     assert (result["dataset"], result["experiment"], result["system"]) == ("demo", "topk8", "top-k 8")
     assert result["parameters"] == 1330432 and result["train"]["peak_memory_mb"] == 700
     assert result["options"]["arch"] == "explicit_sparse_transformer_tiny"
-    assert result["options"]["topk"] == 8 and "dropout" not in result["options"]
+    assert result["options"]["topk"] == 8 and result["options"]["topk_ties"] == "keep"
+    assert not {"dropout", "topk_ratio"} & set(result["options"])
     assert result["checkpoints"] == {"used": "average.pt", "averaged": ["checkpoint2.pt"], "chosen_on": None}
     test = result["test"]["test"]
     assert (test["decode_seconds"], test["decode_tokens_per_second"]) == (20.5, 602.2)
@@ -83,7 +85,7 @@ def test_commands_do_not_hold_the_clones_place(run):
     command = record.assemble(**run)["command"]
     assert command == {
         "train": "fairseq-train prepared/demo/bin",
-        "average": "a",
+        "average": "average runs/demo",
         "generate": "fairseq-generate prepared/demo/bin --beam 5",
     }
 

@@ -118,7 +118,7 @@ def test_force_repeats_a_step(finished):
     assert again.returncode == 0, again.stderr
     after = finished.files()
     changed = {name for name in after if after[name] != before.get(name)}
-    assert changed == {"test.hyp", "test.hyp.tok", "scores.json", "support.json", "run.json"}
+    assert changed == {"test.hyp", "test.hyp.tok", "scores.json", "support.json", "support.log", "run.json"}
 
 
 def test_another_subset_can_be_translated(finished):

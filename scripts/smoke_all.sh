@@ -4,7 +4,7 @@
 #
 #   bash scripts/smoke_all.sh [--updates N] [--jobs N] [NAME...]
 #
-# About 8 minutes on two cores. NAME picks single methods, as the table's first column names them.
+# About 12 minutes on two cores. NAME picks single methods, as the table's first column names them.
 # Logs and checkpoints go to runs/smoke/<name>/ (RUNS_ROOT moves the folder). Exit status 1 if a method failed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

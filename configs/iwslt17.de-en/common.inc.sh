@@ -3,32 +3,6 @@
 #
 # RECIPE=paper: our reading of "Adaptively Sparse Transformers", which gives the model and the mapping.
 # RECIPE=fairseq: fairseq's small Transformer with its recipe for IWSLT14.
-source "$ROOT/configs/recipe.inc.sh"
-
-COMMON=(
-  --share-all-embeddings --optimizer adam --adam-betas "(0.9, 0.98)" --clip-norm 0.0
-  --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-  --required-batch-size-multiple 1 "${PRECISION[@]}"
-)
-case "$RECIPE" in
-  paper)
-    batch 4096 4
-    COMMON+=(
-      --arch explicit_sparse_transformer_wmt_en_de --lr 7e-4 --dropout 0.3
-      --max-update 20000 --save-interval-updates 1000 --keep-interval-updates 5 --keep-last-epochs 1 "${BATCH[@]}"
-    )
-    AVERAGE=(--last 5 --by update)
-    ;;
-  fairseq)
-    batch 4096 1
-    COMMON+=(
-      --arch explicit_sparse_transformer_iwslt_de_en --lr 5e-4 --dropout 0.3 --weight-decay 0.0001
-      --max-epoch 50 --keep-last-epochs 5 "${BATCH[@]}"
-    )
-    AVERAGE=(--last 5)
-    ;;
-esac
-GENERATE=(--beam 5 --lenpen 1.0 --max-tokens 4096 --required-batch-size-multiple 1)
-SCORE=()
+ACCUMULATE=4 UPDATES=20000
+source "$ROOT/configs/base.inc.sh"
 HOURS=5 HOURS_ON="GPU"

@@ -136,7 +136,7 @@ class SparseAttentionConfig(FairseqDataclass):
         self._check_values()
         mapping = self._resolve_mapping()
         sparse_sites = _parse_sites("--sparse-sites", self.sparse_sites, SITES, sites)
-        pattern_sites = self._resolve_pattern_sites(mapping, sites)
+        pattern_sites = self._resolve_pattern_sites(sites)
         site_topk = {
             "encoder-self": self.encoder_topk,
             "decoder-self": self.decoder_topk,
@@ -263,7 +263,7 @@ class SparseAttentionConfig(FairseqDataclass):
             given.append("--topk-straight-through")
         return given
 
-    def _resolve_pattern_sites(self, mapping: str, sites: Sequence[str]) -> Tuple[str, ...]:
+    def _resolve_pattern_sites(self, sites: Sequence[str]) -> Tuple[str, ...]:
         pattern, span = str(self.attention_pattern), self.attention_span
         if pattern == "full":
             for name in ("attention_span", "pattern_sites"):

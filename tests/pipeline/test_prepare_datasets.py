@@ -147,6 +147,11 @@ BY_UPDATE = "--max-tokens 200 --update-freq 1 --max-update 11 --save-interval-up
         ("iwslt14.de-en/topk8", "fairseq", ["--max-epoch", "2"]),
         ("iwslt15.en-vi/topk6-self", "paper", BY_UPDATE),
         ("wmt14.en-de/entmax15", "paper", BY_UPDATE),
+        ("iwslt17.fr-en/window-8", "paper", ["--max-epoch", "5"]),
+        ("wmt16.en-ro/topk2", "paper", BY_UPDATE),
+        ("iwslt17.de-en/rela", "paper", BY_UPDATE),
+        ("kftt.ja-en/entmax", "paper", BY_UPDATE),
+        ("multi30k.de-en/sparsemax", "paper", ["--max-epoch", "3"]),
     ],
 )
 def test_an_experiment_from_data_to_scores(prepared, user_environment, config, recipe, flags):
@@ -160,7 +165,9 @@ def test_an_experiment_from_data_to_scores(prepared, user_environment, config, r
     assert run["test"]["test"]["sentences"] == EXPECTED[dataset]["test"]
     assert "tok:13a" in run["test"]["test"]["bleu"]["signature"]
     assert ("compound split" in run["test"]["test"]["tokenised_bleu"]["label"]) == (dataset == "wmt14.en-de")
-    assert ("lowercased" in run["test"]["test"]["tokenised_bleu"]["label"]) == (dataset == "iwslt14.de-en")
+    assert ("lowercased" in run["test"]["test"]["tokenised_bleu"]["label"]) == (
+        dataset in ("iwslt14.de-en", "multi30k.de-en")
+    )
 
 
 # ---------------------------------------------------------------- other sources, other options: up to the tokens

@@ -2,8 +2,6 @@
 
 Translations that are only compared with each other run in this process, which saves importing torch each time.
 """
-import contextlib
-import io
 import json
 import os
 import re
@@ -11,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import in_process
 import pytest
 import torch
-from fairseq_cli import generate
 
 import explicit_sparse
 from explicit_sparse.tools import convert_checkpoint, support
@@ -66,15 +64,11 @@ def hypotheses(output):
 @pytest.fixture(scope="module")
 def translate(toy_data, toy_flags):
     def call(path, *flags):
-        argv, sys.argv = sys.argv, ["fairseq-generate", str(toy_data), "--user-dir", str(USER_DIR), "--path", str(path)]
-        sys.argv += ["--cpu", *toy_flags["generate"], *flags]
-        printed = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(printed):
-                generate.cli_main()
-        finally:
-            sys.argv = argv
-        return hypotheses(printed.getvalue())
+        return hypotheses(
+            in_process.call(
+                "generate", toy_data, "--user-dir", USER_DIR, "--path", path, "--cpu", *toy_flags["generate"], *flags
+            )
+        )
 
     return call
 

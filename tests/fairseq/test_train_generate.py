@@ -1,6 +1,4 @@
 """Training, averaging, translating and scoring through fairseq's own entry points."""
-import contextlib
-import io
 import os
 import socket
 import subprocess
@@ -9,26 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from in_process import call
 
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.tools import average_checkpoints, score
 
 USER_DIR = Path(average_checkpoints.__file__).resolve().parents[1]
-
-
-def call(program, *arguments):
-    """Calls a fairseq command line in this process; returns what it wrote to stdout."""
-    from importlib import import_module
-
-    module = import_module(f"fairseq_cli.{program}")
-    argv, sys.argv = sys.argv, [f"fairseq-{program}", *map(str, arguments)]
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(printed):
-            module.cli_main()
-    finally:
-        sys.argv = argv
-    return printed.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # Runs all experiments of one of the papers' tables, then prints the table.
 #
-#   bash scripts/reproduce.sh TABLE [--dataset NAME]... [--seeds 1,2,3] [--dry-run] [-- FAIRSEQ-TRAIN FLAGS]
+#   bash scripts/reproduce.sh TABLE [--dataset NAME]... [--seeds 1,2,3] [--jobs N] [--dry-run] [-- FAIRSEQ-TRAIN FLAGS]
 #
 # TABLE              what is compared                                      data sets unless --dataset says otherwise
 #   main               dense, top-k 8                                        iwslt14.de-en iwslt15.en-vi wmt14.en-de
 #   sparse-attention   dense, top-k 8, sparsemax, entmax, ReLA               iwslt14.de-en
-#   k-sweep            dense, top-k 4, 8, 16, 32                             iwslt14.de-en iwslt15.en-vi
+#   k-sweep            dense, top-k 2, 4, 8, 16, 32                          iwslt14.de-en iwslt15.en-vi
 #   phases             top-k in training, in generation, in both; after      iwslt14.de-en
 #   sites              top-k in self- or cross-attention, encoder, decoder   iwslt14.de-en
 #   patterns           top-k beside fixed patterns, 16, 8, 4, 2 keys         iwslt17.fr-en wmt16.en-ro
 #
 # Lists the runs first, with an estimate; --dry-run stops there. A second call goes on where the first one stopped, and
 # finished runs are not repeated. A run that fails does not stop the others: it is named at the end, and the exit
-# status is then 1. RECIPE=fairseq in the environment takes fairseq's recipe for each data set (configs/recipe.inc.sh).
+# status is then 1. --jobs N makes N runs at a time; on a CPU they share its cores evenly. RECIPE=fairseq in the environment takes fairseq's recipe for each data set (configs/recipe.inc.sh).
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-TABLE="" DATASETS=() SEEDS="1,2,3" DRY_RUN=0 EXTRA=()
+TABLE="" DATASETS=() SEEDS="1,2,3" JOBS=1 DRY_RUN=0 EXTRA=()
 while (( $# > 0 )); do
   case "$1" in
     -h | --help) usage_and_exit ;;
@@ -29,6 +29,11 @@ while (( $# > 0 )); do
     --seeds)
       [[ "${2:-}" =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds takes numbers with commas between, not '${2:-}'"
       SEEDS="$2"
+      shift
+      ;;
+    --jobs)
+      [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || die "--jobs takes a number of runs at a time, not '${2:-}'"
+      JOBS="$2"
       shift
       ;;
     --dry-run) DRY_RUN=1 ;;
@@ -53,7 +58,7 @@ case "$TABLE" in
     experiments=(dense topk8 sparsemax entmax15 entmax rela) defaults=(iwslt14.de-en)
     PUBLISHED=(EST/sparse-attention EST/main)
     ;;
-  k-sweep) experiments=(dense topk4 topk8 topk16 topk32) defaults=(iwslt14.de-en iwslt15.en-vi) ;;
+  k-sweep) experiments=(dense topk2 topk4 topk8 topk16 topk32) defaults=(iwslt14.de-en iwslt15.en-vi) ;;
   phases) experiments=(dense topk8 topk8-train topk8-generate topk8-after) defaults=(iwslt14.de-en) ;;
   sites)
     experiments=(dense topk8 topk8-self topk8-cross topk8-encoder-self topk8-decoder-self) defaults=(iwslt14.de-en)
@@ -118,14 +123,49 @@ printf '%s\n' "${runs[@]}" | awk -F '\t' '
 (( DRY_RUN == 0 )) || exit 0
 
 activate
+if (( JOBS > 1 )) && [[ -z "${OMP_NUM_THREADS:-}" ]]; then
+  cores="$(nproc 2> /dev/null || echo 1)"
+  export OMP_NUM_THREADS="$(( cores > JOBS ? cores / JOBS : 1 ))"
+fi
+
+# Each run has a process group of its own, so that an interrupted call leaves nobody behind.
 failed=() folders=()
+declare -A running=()
+# shellcheck disable=SC2317  # called by the trap
+stop() {
+  for pid in "${!running[@]}"; do kill -- "-$pid" 2> /dev/null; done
+  exit 130
+}
+trap stop INT TERM
+# wait_for_one: until one of the runs has ended.
+wait_for_one() {
+  local pid
+  wait -n || true
+  for pid in "${!running[@]}"; do
+    if ! kill -0 "$pid" 2> /dev/null; then
+      wait "$pid" || failed+=("${running[$pid]}")
+      unset "running[$pid]"
+    fi
+  done
+}
 for run in "${runs[@]}"; do
   IFS=$'\t' read -r config seed folder state _ <<< "$run"
   folders+=("$folder")
   [[ "$state" != "done" ]] || continue
+  while (( ${#running[@]} >= JOBS )); do wait_for_one; done
   step "${config#"$ROOT/configs/"}, seed $seed"
-  bash "$ROOT/scripts/run.sh" "$config" --seed "$seed" -- "${EXTRA[@]}" || failed+=("${config#"$ROOT/"} --seed $seed")
+  set -m
+  if (( JOBS == 1 )); then
+    bash "$ROOT/scripts/run.sh" "$config" --seed "$seed" -- "${EXTRA[@]}" &
+  else
+    # Through a pipe, since progress lines that renew themselves would overwrite each other.
+    bash "$ROOT/scripts/run.sh" "$config" --seed "$seed" -- "${EXTRA[@]}" 2> >(cat >&2) &
+  fi
+  running[$!]="${config#"$ROOT/"} --seed $seed"
+  set +m
 done
+while (( ${#running[@]} > 0 )); do wait_for_one; done
+trap - INT TERM
 
 finished=()
 for folder in "${folders[@]}"; do

@@ -102,11 +102,16 @@ def _data_root() -> Path:
     return Path(os.environ.get("DATA_ROOT") or Path(__file__).resolve().parents[2] / "prepared")
 
 
+def quiet_others() -> None:
+    """Warnings only from the packages used here: fairseq turns on everybody's messages."""
+    for name in ("sacrebleu", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = make_parser().parse_args(argv)
-    for name in ("sacrebleu", "matplotlib"):  # fairseq turns on everybody's messages
-        logging.getLogger(name).setLevel(logging.WARNING)
+    quiet_others()
     try:
         if arguments.plot:
             _plot.require_matplotlib()

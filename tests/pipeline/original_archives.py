@@ -6,6 +6,7 @@ official ones. Nothing in them is from the real data.
 
 import gzip
 import io
+import lzma
 import random
 import tarfile
 import zipfile
@@ -92,16 +93,19 @@ def sgml(lines, kind, language):
     )
 
 
-def tgz(files):
-    """A gzipped tar with fixed times, so that its bytes are always the same."""
+def tar(files):
+    """A tar with fixed times, so that its bytes are always the same."""
     content = io.BytesIO()
-    with gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as packed:
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name, data in files.items():
-                entry = tarfile.TarInfo(name)
-                entry.size = len(data)
-                archive.addfile(entry, io.BytesIO(data))
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
     return content.getvalue()
+
+
+def tgz(files):
+    return gzip.compress(tar(files), mtime=0)
 
 
 def zipped(files):
@@ -248,6 +252,15 @@ def multi30k_de_en():
     return files
 
 
+def open_de_en():
+    files = {}
+    for split, count in (("train", 80), ("valid", 6), ("test", 5)):
+        pairs = sentences(count, count, ("de", "en"))
+        for index, language in enumerate(("de", "en")):
+            files[f"de-en/{split}.{language}"] = plain(side(pairs, index))
+    return {"de-en.tar.xz": lzma.compress(tar(files))}
+
+
 ALL = {
     "iwslt14.de-en": iwslt14_de_en,
     "iwslt15.en-vi": iwslt15_en_vi,
@@ -257,6 +270,7 @@ ALL = {
     "iwslt17.de-en": iwslt17_de_en,
     "kftt.ja-en": kftt_ja_en,
     "multi30k.de-en": multi30k_de_en,
+    "open.de-en": open_de_en,
 }
 
 

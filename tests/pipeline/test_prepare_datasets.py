@@ -69,6 +69,7 @@ EXPECTED = {
     "iwslt17.de-en": {"train": 80, "valid": 3, "test": 18, "test1": 4},
     "kftt.ja-en": {"train": 80, "valid": 6, "test": 5},
     "multi30k.de-en": {"train": 80, "valid": 6, "test": 5},
+    "open.de-en": {"train": 80, "valid": 6, "test": 5},
 }
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ read_run_arguments "$@"
 echo "$DATASET/$EXPERIMENT $SEED ${EXTRA[*]}" >> "$ROOT/calls"
 mkdir -p "$RUN_DIR"
 touch "$RUN_DIR/train.flags"
+if [[ -e "$ROOT/together" ]]; then  # ends well only if the other experiment runs at the same time
+  touch "$ROOT/started-$EXPERIMENT"
+  for _ in {1..200}; do [[ ! -e "$ROOT/started-dense" || ! -e "$ROOT/started-topk8" ]] || break; sleep 0.1; done
+  [[ -e "$ROOT/started-dense" && -e "$ROOT/started-topk8" ]] || die "alone"
+  echo "threads ${OMP_NUM_THREADS:-}" >> "$ROOT/threads"
+fi
+if [[ -e "$ROOT/endless" ]]; then echo "$$" >> "$ROOT/pids"; sleep 300; fi
 [[ ! -e "$ROOT/broken-$EXPERIMENT-$SEED" ]] || die "it broke"
 echo '{}' > "$RUN_DIR/run.json"
 """
@@ -45,6 +53,15 @@ def clone(tmp_path, outside_environment):
             env={**environment, **variables},
         )
 
+    def start(*arguments):
+        return subprocess.Popen(
+            ["bash", str(tmp_path / "scripts" / "reproduce.sh"), *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+
+    call.start = start
     call.folder = tmp_path
     call.calls = lambda: (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
     return call
@@ -80,6 +97,37 @@ def test_failures_are_told_and_tried_again(clone):
     assert "begun" in done.stderr and done.stderr.count("done") >= 3 and done.stdout.count("run.json") == 4
 
 
+def test_two_runs_at_a_time_share_the_cores(clone):
+    (clone.folder / "together").touch()
+    done = clone("main", "--dataset", "multi30k.de-en", "--seeds", "1", "--jobs", "2", OMP_NUM_THREADS="")
+    assert done.returncode == 0, done.stderr
+    assert sorted(clone.calls()) == ["multi30k.de-en/dense 1 ", "multi30k.de-en/topk8 1 "]
+    threads = (clone.folder / "threads").read_text().splitlines()
+    assert threads == [f"threads {max(1, len(os.sched_getaffinity(0)) // 2)}"] * 2
+
+
+def test_a_failure_among_several_at_a_time_is_told(clone):
+    (clone.folder / "broken-dense-1").touch()
+    done = clone("main", "--dataset", "multi30k.de-en", "--seeds", "1,2", "--jobs", "3")
+    assert done.returncode == 1 and "failed, 1 of 4" in done.stderr and done.stdout.count("run.json") == 3
+    assert "scripts/run.sh configs/multi30k.de-en/dense.sh --seed 1" in done.stderr and len(clone.calls()) == 4
+
+
+def test_an_interrupted_call_leaves_nobody_behind(clone):
+    (clone.folder / "endless").touch()
+    process = clone.start("main", "--dataset", "multi30k.de-en", "--seeds", "1", "--jobs", "2")
+    pids = clone.folder / "pids"
+    deadline = time.monotonic() + 60
+    while not pids.exists() or len(pids.read_text().split()) < 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=30) == 130
+    while any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()):
+        assert time.monotonic() < deadline + 30
+        time.sleep(0.05)
+
+
 def test_fairseqs_recipe_has_runs_of_its_own(clone):
     assert clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1").returncode == 0
     done = clone("main", "--dataset", "iwslt14.de-en", "--seeds", "1", RECIPE="fairseq")
@@ -95,6 +143,7 @@ def test_fairseqs_recipe_has_runs_of_its_own(clone):
         (["mian"], "no table 'mian'"),
         (["main", "--dataset", "wmt99"], "--dataset takes one of"),
         (["main", "--seeds", "one"], "--seeds takes numbers"),
+        (["main", "--jobs", "0"], "--jobs takes a number of runs at a time, not '0'"),
         (["main", "--dry"], "unknown option '--dry'"),
         (["sites", "--dataset", "kftt.ja-en", "--dry-run"], "not configured: kftt.ja-en/topk8-self"),
     ],

@@ -103,6 +103,7 @@ class Comparison:
     store: Optional[ResultStore] = None
     subsets: Sequence[str] = ()
     figures: Sequence[Figure] = ()
+    speeds: bool = True  # False: for runs that shared their machine with other work
     best_first: bool = False  # systems by falling BLEU instead of in the order of the runs
 
 
@@ -223,6 +224,8 @@ def _build_table(dataset: str, subset: str, systems: Dict[str, List[Run]], compa
     for system, runs in systems.items():
         row = Row(system, runs)
         _average(row, table)
+        if not comparison.speeds:
+            _drop_speeds(row)
         table.rows.append(row)
     if comparison.best_first:
         table.rows.sort(key=lambda row: -row.mean("bleu"))
@@ -276,9 +279,13 @@ def _average(row: Row, table: Table) -> None:
     if None not in widths:
         row.interval = statistics.mean(widths)
     if len({_hardware(run) for run in row.runs}) > 1:
-        for name in SPEEDS:
-            row.measures.pop(name, None)
+        _drop_speeds(row)
         table.notes.append(f"{row.system}: no speeds, its seeds ran on different hardware")
+
+
+def _drop_speeds(row: Row) -> None:
+    for name in SPEEDS:
+        row.measures.pop(name, None)
 
 
 def _note_updates(table: Table) -> None:

@@ -67,6 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep finished significance tests in this JSON file and take them from it: "
         "such a table can be made again without the references",
     )
+    add("--no-speeds", action="store_true", help="leave out speeds, for runs that shared their machine with other work")
     add("--skip-unfinished", action="store_true", help="leave out runs without run.json, and say so")
     add("--data-root", metavar="DIR", type=Path, help="prepared data (default: DATA_ROOT, or prepared/)")
     add("--published-file", metavar="FILE", type=Path, default=PUBLISHED_FILE, help=argparse.SUPPRESS)
@@ -91,6 +92,7 @@ def tabulate(arguments: argparse.Namespace) -> List[Table]:
         store=ResultStore(arguments.tests),
         subsets=arguments.subset,
         figures=figures,
+        speeds=not arguments.no_speeds,
         best_first=arguments.sort == "bleu",
     )
     tables = build_tables(runs, comparison)

@@ -213,6 +213,14 @@ def test_speeds_are_compared_on_the_same_hardware_only(tmp_path, run_table):
     assert "sparsemax: no speeds, its seeds ran on different hardware" in content["notes"]
 
 
+def test_speeds_are_left_out_on_request(tmp_path, run_table):
+    make_run(tmp_path, "dense")
+    make_run(tmp_path, "top-k 8", speed=500.0)
+    assert "0.50x" in run_table() and "tok/s" in run_table()
+    text = run_table("--no-speeds")
+    assert "tok/s" not in text and "ratio" not in text and "memory" in text
+
+
 def test_what_was_not_recorded_is_left_out_and_said(tmp_path, run_table):
     make_run(tmp_path, "dense", seed=1)
     make_run(tmp_path, "dense", seed=2, test__test__chrf=...)

@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr int64_t MAX_KEYS = 256;            // of a row: its tile stays in the L1 cache
+constexpr int64_t MAX_KEYS = 1024;           // of a row; 16 rows take 200 kB of the stack
 constexpr int64_t MAX_K = 32;                // keys kept
 constexpr int64_t SCORES_PER_THREAD = 16384; // less is not worth waking a thread for
 
@@ -214,11 +214,16 @@ INLINE void weigh(typename S::V *keys, int64_t size, int64_t k, bool exactly) {
   for (int64_t j = 0; j < size; j++) keys[j] *= scale;
 }
 
+template <typename S, typename T>
+struct Workspace {
+  typename S::V keys[MAX_KEYS];                                          // key by key
+  T scores[S::W * (MAX_KEYS + 1)], weights[S::W * (MAX_KEYS + 1)]; // row by row, with W numbers behind the last one
+};
+
 // W rows; reads and writes up to W numbers behind the last one where size < W.
 template <int K, typename S, typename T>
-INLINE void forward_block(const T *scores, T *weights, int64_t size, int64_t k, bool exactly) {
+INLINE void forward_block(const T *scores, T *weights, typename S::V *keys, int64_t size, int64_t k, bool exactly) {
   using V = typename S::V;
-  V keys[MAX_KEYS];
   for_tiles<S::W>(size, [&](int64_t column) INLINED {
     V tile[S::W];
     UNROLL for (int r = 0; r < S::W; r++) tile[r] = load<V>(scores + r * size + column);
@@ -236,28 +241,29 @@ INLINE void forward_block(const T *scores, T *weights, int64_t size, int64_t k, 
 }
 
 template <int K, typename S, typename T>
-INLINE void forward_rows(const T *scores, T *weights, int64_t rows, int64_t size, int64_t k, bool exactly) {
-  T scores_copy[S::W * (MAX_KEYS + 1)], weights_copy[S::W * (MAX_KEYS + 1)]; // with W numbers behind the last row
+INLINE void forward_rows(const T *scores, T *weights, Workspace<S, T> &work, int64_t rows, int64_t size, int64_t k,
+                         bool exactly) {
   for (int64_t row = 0; row < rows; row += S::W) {
     const int64_t here = rows - row < S::W ? rows - row : S::W;
     const T *from = scores + row * size;
     T *to = weights + row * size;
     if (here == S::W && size >= S::W) {
-      forward_block<K, S>(from, to, size, k, exactly);
+      forward_block<K, S>(from, to, work.keys, size, k, exactly);
     } else {
-      std::memcpy(scores_copy, from, here * size * sizeof(T));
-      std::memset(scores_copy + here * size, 0, ((S::W - here) * size + S::W) * sizeof(T));
-      forward_block<K, S>(scores_copy, weights_copy, size, k, exactly);
-      std::memcpy(to, weights_copy, here * size * sizeof(T));
+      std::memcpy(work.scores, from, here * size * sizeof(T));
+      std::memset(work.scores + here * size, 0, ((S::W - here) * size + S::W) * sizeof(T));
+      forward_block<K, S>(work.scores, work.weights, work.keys, size, k, exactly);
+      std::memcpy(to, work.weights, here * size * sizeof(T));
     }
   }
 }
 
 template <typename S, typename T>
 INLINE void forward(const T *scores, T *weights, int64_t rows, int64_t size, int64_t k, bool exactly) {
-  if (k <= 8) forward_rows<8, S>(scores, weights, rows, size, k, exactly);
-  else if (k <= 16) forward_rows<16, S>(scores, weights, rows, size, k, exactly);
-  else forward_rows<32, S>(scores, weights, rows, size, k, exactly);
+  Workspace<S, T> work;
+  if (k <= 8) forward_rows<8, S>(scores, weights, work, rows, size, k, exactly);
+  else if (k <= 16) forward_rows<16, S>(scores, weights, work, rows, size, k, exactly);
+  else forward_rows<32, S>(scores, weights, work, rows, size, k, exactly);
 }
 
 // ---- backward: grad = w * (g - sum(w * g)) ----

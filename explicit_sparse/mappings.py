@@ -102,7 +102,7 @@ def topk_mask(scores: Tensor, k: int, ties: str = "keep") -> Tensor:
     k = min(k, scores.size(-1))
     best = scores.detach().topk(k, dim=-1)  # values, indices: (..., k)
     if ties == "keep":
-        return scores >= best.values[..., -1:]
+        return ~(scores < best.values[..., -1:])  # NaN stays, and makes its row NaN as in a softmax
     return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best.indices, True)
 
 

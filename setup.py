@@ -21,7 +21,7 @@ def read_long_description():
 
 
 def short_kernel():
-    """The compiled kernel, a plain C library that needs no header of torch's: without a compiler the package does without."""
+    """The compiled kernel, a plain C library without headers of torch's. Without a compiler the package does without."""
     source = "explicit_sparse/kernels/short.cpp"
     openmp = ["-fopenmp"] if sys.platform == "linux" else []
     return Extension(

@@ -4,8 +4,9 @@
 // one key of W rows, and selection needs only element-wise maxima and minima, without branches. With K the power of two
 // from k up, the K best keys so far are kept sorted; each further K keys are sorted by a network and merged in.
 //
-// The vectors are those of GCC and clang; x86 gets AVX2 and SSE2 versions, between which the processor decides at run time
-// (AVX-512 gained a tenth on Zen 4 and doubled the time of the build). No header of Python's or torch's, so that a compiler is all it takes to build.
+// The vectors are GCC's extension (clang has it too). x86 gets an AVX2 and an SSE2 version, between which the processor
+// decides at run time; AVX-512 gained a tenth on Zen 4 and doubled the time of the build. No header of Python's or
+// torch's is needed, only a compiler.
 
 #include <cmath>
 #include <cstdint>
@@ -149,7 +150,7 @@ INLINE void select(const V *keys, int64_t size, V *best) {
 
 // ---- exp ----
 
-// For -LOWEST_EXPONENT <= x <= 0; NaN stays NaN. The float polynomial is Cephes' expf: within 2 units in the last place.
+// For -lowest_exponent() <= x <= 0; NaN stays NaN. The float polynomial is Cephes' expf: within 2 units in the last place.
 template <typename S>
 INLINE typename S::V exponential(const typename S::V &x, float) {
   using V = typename S::V;
@@ -216,7 +217,7 @@ INLINE void weigh(typename S::V *keys, int64_t size, int64_t k, bool exactly) {
 
 template <typename S, typename T>
 struct Workspace {
-  typename S::V keys[MAX_KEYS];                                          // key by key
+  typename S::V keys[MAX_KEYS];                                    // key by key
   T scores[S::W * (MAX_KEYS + 1)], weights[S::W * (MAX_KEYS + 1)]; // row by row, with W numbers behind the last one
 };
 

@@ -67,7 +67,7 @@ def test_equal_to_torch(rows, size, k, dtype, masked, step, seed):
     ours, theirs = short.topk_softmax(scores, k, False), pure_torch(scores, k)
     assert torch.equal(ours > 0, theirs > 0)
     # In float32 the rounding of s - max alone makes an error of 1e-6 in a small weight exp(s - max).
-    rtol, gradient_atol = (1e-12, 1e-14) if dtype == torch.float64 else (3e-6, 1e-6)
+    rtol, gradient_atol = (1e-12, 1e-14) if dtype == torch.float64 else (3e-6, 1e-5)
     torch.testing.assert_close(ours, theirs, rtol=rtol, atol=0)
     torch.testing.assert_close(gradient(ours, scores), gradient(theirs, scores), rtol=0, atol=gradient_atol)
 

@@ -55,7 +55,7 @@ def fake_environment(folder, stamp):
 
 
 def fingerprint():
-    done = run("bash", "-c", 'cat "$0/setup.py" "$0/constraints.txt" | cksum', ROOT)
+    done = run("bash", "-c", 'cd "$0" && cat setup.py constraints.txt explicit_sparse/kernels/short.cpp | cksum', ROOT)
     return f"{ROOT} 3.{sys.version_info[1]} {done.stdout}"
 
 

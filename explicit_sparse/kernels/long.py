@@ -24,10 +24,16 @@ from torch.autograd.function import once_differentiable
 
 NEG_INF = float("-inf")
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # scores at a time: a core's cache, and enough to fill a GPU
+LONG = 512
 BLOCK = 8  # keys of which only the best is looked at first
 
 # Which keys are hidden from these sentences' queries, beside attn_mask: (b, 1 or H, t, S), True = hidden.
 Hidden = Callable[[slice, slice], Optional[Tensor]]
+
+
+def pays(src_len: int, keep: int) -> bool:
+    """Whether rows of this length are faster here than through a full matrix of scores."""
+    return src_len >= LONG and src_len >= 16 * keep
 
 
 def best_scores(
@@ -173,7 +179,7 @@ def largest(x: Tensor, k: int) -> Tuple[Tensor, Tensor]:
     time of a selection, as blocks are strided and whole vectors are compared.
     """
     blocks = x.size(-1) // BLOCK
-    if blocks < 8 * k:  # measured: with fewer blocks than that torch.topk is as fast
+    if blocks < 4 * k:  # measured: with fewer blocks torch.topk is as fast
         return x.topk(k, dim=-1)
     whole = x[..., : blocks * BLOCK].unflatten(-1, (BLOCK, blocks))  # block b: numbers b, b + blocks, …
     chosen = largest(whole.amax(-2), k)[1]  # (..., k)

@@ -15,6 +15,7 @@ CUDA too, as nothing here adds in an order that is left to chance.
 Source: the chunks are those of "Memory-efficient Transformers via Top-k Attention", arXiv 2106.06899.
 """
 
+import ctypes
 from typing import Callable, Optional, Tuple
 
 import torch
@@ -22,10 +23,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .library import load
+
 NEG_INF = float("-inf")
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # scores at a time: a core's cache, and enough to fill a GPU
 LONG = 512
 BLOCK = 8  # keys of which only the best is looked at first
+
+_library, _reason = load("long")
+if _library is not None:
+    _pointer, _number = ctypes.c_void_p, ctypes.c_int64
+    _library.largest.argtypes = [_pointer, _number, _number, _number, _pointer, _pointer, _number]
+    _library.largest.restype = None
 
 # Which keys are hidden from these sentences' queries, beside attn_mask: (b, 1 or H, t, S), True = hidden.
 Hidden = Callable[[slice, slice], Optional[Tensor]]
@@ -172,22 +181,42 @@ def _select(scores: Tensor, keep: int, ties: str) -> Tuple[Tensor, Tensor]:
 
 
 def largest(x: Tensor, k: int) -> Tuple[Tensor, Tensor]:
-    """The k largest of each row, (..., S) -> values and indices (..., k), sorted: torch.topk, faster on long rows.
+    """torch.topk, faster on long rows: the k largest numbers of each row, sorted, and their places in int32.
 
-    The k largest numbers of a row are in the k blocks with the largest maxima, so blocks are chosen
-    first, by the same rule, and then numbers within them. Maxima over blocks take a fraction of the
-    time of a selection, as blocks are strided and whole vectors are compared.
+    Args:
+        x: (..., S), contiguous.
+        k: between 1 and S.
+
+    Returns:
+        Values and places, (..., k). The place of a number that is -inf is any.
+    """
+    if _library is None or x.device.type != "cpu" or x.dtype != torch.float32:
+        values, places = _largest_by_blocks(x, k)
+        return values, places.int()
+    values = x.new_empty(x.shape[:-1] + (k,))
+    places = torch.empty(values.shape, dtype=torch.int32)
+    size = x.size(-1)
+    _library.largest(
+        x.data_ptr(), x.numel() // size, size, k, values.data_ptr(), places.data_ptr(), torch.get_num_threads()
+    )
+    return values, places
+
+
+def _largest_by_blocks(x: Tensor, k: int) -> Tuple[Tensor, Tensor]:
+    """The k largest numbers of a row are in the k blocks with the largest maxima: torch.topk of blocks, then in them.
+
+    Maxima over blocks take a fraction of the time of a selection: blocks are strided, so whole vectors are compared.
     """
     blocks = x.size(-1) // BLOCK
-    if blocks < 4 * k:  # measured: with fewer blocks torch.topk is as fast
+    if blocks < 4 * k:  # measured: with fewer blocks torch.topk of the whole row is as fast
         return x.topk(k, dim=-1)
     whole = x[..., : blocks * BLOCK].unflatten(-1, (BLOCK, blocks))  # block b: numbers b, b + blocks, …
-    chosen = largest(whole.amax(-2), k)[1]  # (..., k)
+    chosen = _largest_by_blocks(whole.amax(-2), k)[1]  # (..., k)
     members = whole.gather(-1, chosen.unsqueeze(-2).expand(whole.shape[:-1] + (k,)))  # (..., BLOCK, k)
     candidates = torch.cat([members.flatten(-2), x[..., blocks * BLOCK :]], dim=-1)
     values, place = candidates.topk(k, dim=-1)
-    index = chosen.gather(-1, place % k) + torch.div(place, k, rounding_mode="floor") * blocks
-    return values, torch.where(place < BLOCK * k, index, place + (blocks - k) * BLOCK)
+    in_block = chosen.gather(-1, place % k) + torch.div(place, k, rounding_mode="floor") * blocks
+    return values, torch.where(place < BLOCK * k, in_block, place + (blocks - k) * BLOCK)
 
 
 def _reach(bias: Optional[Tensor], hide: Optional[Tensor], src_len: int) -> int:

@@ -244,7 +244,7 @@ class SparseMultiheadAttention(MultiheadAttention):
         src_len = key.size(0)
 
         def split_heads(x: Tensor) -> Tensor:
-            return x.view(-1, bsz, self.num_heads, self.head_dim).permute(1, 2, 0, 3)  # (L, B, E) -> (B, H, L, D)
+            return x.view(-1, bsz, self.num_heads, self.head_dim).permute(1, 2, 0, 3).contiguous()  # (B, H, L, D)
 
         q = split_heads(self.q_proj(query).mul_(self.scaling))
         k, v = split_heads(self.k_proj(key)), split_heads(self.v_proj(value))

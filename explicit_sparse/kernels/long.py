@@ -29,7 +29,7 @@ NEG_INF = float("-inf")
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # scores at a time: a core's cache, and enough to fill a GPU
 BLOCK = 8  # keys of which only the best is looked at first
 
-_library, _reason = load("long")
+_library, _ = load("long")
 if _library is not None:
     _pointer, _number = ctypes.c_void_p, ctypes.c_int64
     _library.largest.argtypes = [_pointer, _number, _number, _number, _pointer, _pointer, _number]

@@ -261,7 +261,7 @@ class SparseMultiheadAttention(MultiheadAttention):
                 return ~allowed.unsqueeze(1)
             is_token = real[sentences] if seen is None else real[sentences] & seen.any(0)
             allowed = allowed.expand(-1, queries.stop - queries.start, -1) if seen is None else allowed & seen[queries]
-            return ~self._visible(allowed, is_token, queries.start)
+            return ~(self._visible(allowed, is_token, queries.start) & allowed.unsqueeze(1))
 
         restricted = key_padding_mask is not None or self.config.pattern != "full"
         scores, keys = long.best_scores(

@@ -22,6 +22,8 @@
 
 namespace {
 
+constexpr int64_t NUMBERS_PER_THREAD = 16384; // less is not worth waking a thread for
+
 // The k-th largest of the maxima of LANES disjoint parts of a row, k <= LANES: k numbers of the row reach it.
 template <int LANES>
 inline __attribute__((always_inline)) float reached(const float *row, int64_t size, int64_t k) {
@@ -116,7 +118,9 @@ int64_t source() { return SOURCE; } // checksum of this file, for library.py to 
 
 void largest(const float *rows, int64_t count, int64_t size, int64_t k, float *values, int32_t *places, int64_t threads) {
   static const Next next = fastest();
-#pragma omp parallel for num_threads(threads) if (threads > 1)
+  const int64_t useful = count * size / NUMBERS_PER_THREAD;
+  const int64_t parts = useful < 2 ? 1 : useful < threads ? useful : threads;
+#pragma omp parallel for num_threads(parts) if (parts > 1)
   for (int64_t row = 0; row < count; row++)
     search(rows + row * size, size, k, values + row * k, places + row * k, next);
 }

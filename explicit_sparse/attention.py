@@ -84,11 +84,11 @@ class SparseMultiheadAttention(MultiheadAttention):
             (B, T, S), or with ``need_head_weights`` (H, B, T, S).
         """
         if (
-            not (need_weights or need_head_weights or before_softmax)
+            not (need_head_weights or before_softmax)
             and incremental_state is None
-            and self._rows_are_long(query, key, attn_mask)
+            and self._rows_are_long(key, attn_mask)
         ):
-            return self._attend_long(query, key, value, key_padding_mask, attn_mask), None
+            return self._attend_long(query, key, value, key_padding_mask, attn_mask, need_weights)
         scores, v = super().forward(
             query,
             key,
@@ -217,8 +217,8 @@ class SparseMultiheadAttention(MultiheadAttention):
             return patterns.random(priority, allowed.unsqueeze(1), span)
         return patterns.bigbird(q, k, n, priority, allowed.unsqueeze(1), span)
 
-    def _rows_are_long(self, query: Tensor, key: Tensor, attn_mask: Optional[Tensor]) -> bool:
-        """Whether a full pass whose weights nobody asked for goes through :mod:`.kernels.long`."""
+    def _rows_are_long(self, key: Optional[Tensor], attn_mask: Optional[Tensor]) -> bool:
+        """Whether a full pass goes through :mod:`.kernels.long`: with ``--attention-kernel`` auto, where it pays."""
         config = self.config
         possible = (
             config.kernel != "short"
@@ -234,8 +234,11 @@ class SparseMultiheadAttention(MultiheadAttention):
         )
         return possible and (config.kernel == "long" or long.pays(key.size(0), config.keys_kept(key.size(0))))
 
-    def _attend_long(self, query, key, value, key_padding_mask, attn_mask) -> Tensor:
-        """The same numbers as on the ordinary path, to rounding, from the k best scores of each row alone."""
+    def _attend_long(self, query, key, value, key_padding_mask, attn_mask, need_weights: bool):
+        """What forward returns, the same to rounding, from the k best scores of each row alone.
+
+        The average weights cost a (T, S) matrix; fairseq asks for them in the last cross-attention, in training too.
+        """
         if self.self_attention:
             key = value = query
         elif self.encoder_decoder_attention:
@@ -272,9 +275,14 @@ class SparseMultiheadAttention(MultiheadAttention):
             attn_mask=attn_mask,
             hidden=hidden if restricted else None,
         )  # (B, H, T, K)
-        probs = self.dropout_module(mappings.softmax(scores).type_as(v))
-        attended = long.weighted_sum(probs, v, keys)  # (B, H, T, D)
-        return self.out_proj(attended.permute(2, 0, 1, 3).reshape(tgt_len, bsz, -1))  # (T, B, H*D)
+        weights = mappings.softmax(scores)
+        attended = long.weighted_sum(self.dropout_module(weights.type_as(v)), v, keys)  # (B, H, T, D)
+        output = self.out_proj(attended.permute(2, 0, 1, 3).reshape(tgt_len, bsz, -1))  # (T, B, H*D)
+        if not need_weights:
+            return output, None
+        every_head = keys.transpose(1, 2).flatten(2).long(), weights.transpose(1, 2).flatten(2)  # (B, T, H*K) twice
+        summed = weights.new_zeros((bsz, tgt_len, src_len)).scatter_add(-1, *every_head)
+        return output, summed / self.num_heads
 
     def _random_seeds(self, device) -> Tensor:
         """One seed for each head, different at every site and in every layer: (H, 1, 1)."""

@@ -274,6 +274,17 @@ def test_the_layer_gives_the_numbers_of_its_ordinary_path(small_chunks, pattern,
         torch.testing.assert_close(ours, expected, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("ties", ["keep", "break"])
+def test_average_weights(small_chunks, ties):
+    args, masks = batch("cross")
+    masks["need_weights"] = True
+    long_, short = (build("cross", attention_kernel=kernel, topk_ties=ties) for kernel in ("long", "short"))
+    assert was_long(long_, args, masks)
+    weights, expected = (layer(*args, **masks)[1] for layer in (long_, short))
+    assert weights.requires_grad and weights.dtype == torch.float32
+    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_causal_attention_with_padding(small_chunks, left):
     """As a language model's batches have it; left padding makes rows that see nothing."""
@@ -320,7 +331,6 @@ def test_what_it_cannot_do_goes_the_ordinary_way():
     args, masks = batch("cross")
     layer = build("cross", attention_kernel="long")
     assert was_long(layer, args, masks)
-    assert not was_long(layer, args, {**masks, "need_weights": True})
     assert not was_long(layer, args, {**masks, "need_head_weights": True})
     assert not was_long(layer, args, {**masks, "before_softmax": True})
     assert not was_long(layer, args, {**masks, "incremental_state": {}, "static_kv": True})

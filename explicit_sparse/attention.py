@@ -83,12 +83,11 @@ class SparseMultiheadAttention(MultiheadAttention):
             Output (T, B, E), and None, or the weights before dropout in float32: averaged over heads
             (B, T, S), or with ``need_head_weights`` (H, B, T, S).
         """
-        if (
-            not (need_head_weights or before_softmax)
-            and incremental_state is None
-            and self._rows_are_long(key, attn_mask)
-        ):
-            return self._attend_long(query, key, value, key_padding_mask, attn_mask, need_weights)
+        if incremental_state is None and not before_softmax and self._rows_are_long(key, attn_mask):
+            output, weights = self._attend_long(
+                query, key, value, key_padding_mask, attn_mask, need_weights or need_head_weights
+            )
+            return self._as_asked(output, weights, need_weights, need_head_weights)
         scores, v = super().forward(
             query,
             key,
@@ -122,8 +121,11 @@ class SparseMultiheadAttention(MultiheadAttention):
         attended = attended.transpose(0, 1).reshape(tgt_len, bsz, -1)  # (T, B, H*D)
         if self.value_norm is not None:
             attended = self.value_norm(attended)
-        output = self.out_proj(attended)
+        return self._as_asked(self.out_proj(attended), weights, need_weights, need_head_weights)
 
+    @staticmethod
+    def _as_asked(output: Tensor, weights: Optional[Tensor], need_weights: bool, need_head_weights: bool):
+        """The output with the weights (B, H, T, S) in the form that the caller asked for."""
         if need_head_weights:
             return output, weights.transpose(0, 1)  # (H, B, T, S)
         return output, weights.mean(dim=1) if need_weights else None  # (B, T, S)
@@ -235,9 +237,10 @@ class SparseMultiheadAttention(MultiheadAttention):
         return possible and (config.kernel == "long" or long.pays(key.size(0), config.keys_kept(key.size(0))))
 
     def _attend_long(self, query, key, value, key_padding_mask, attn_mask, need_weights: bool):
-        """What forward returns, the same to rounding, from the k best scores of each row alone.
+        """Output (T, B, E) as on the ordinary path, to rounding, from the k best scores of each row alone.
 
-        The average weights cost a (T, S) matrix; fairseq asks for them in the last cross-attention, in training too.
+        The weights (B, H, T, S) are the second result where asked for, as fairseq does for the decoder's last
+        cross-attention in training too; else None, and no such matrix is ever there.
         """
         if self.self_attention:
             key = value = query
@@ -280,9 +283,8 @@ class SparseMultiheadAttention(MultiheadAttention):
         output = self.out_proj(attended.permute(2, 0, 1, 3).reshape(tgt_len, bsz, -1))  # (T, B, H*D)
         if not need_weights:
             return output, None
-        every_head = keys.transpose(1, 2).flatten(2).long(), weights.transpose(1, 2).flatten(2)  # (B, T, H*K) twice
-        summed = weights.new_zeros((bsz, tgt_len, src_len)).scatter_add(-1, *every_head)
-        return output, summed / self.num_heads
+        everywhere = weights.new_zeros((bsz, self.num_heads, tgt_len, src_len))
+        return output, everywhere.scatter_add(-1, keys.long(), weights)  # adds: a short row names a key twice, with 0
 
     def _random_seeds(self, device) -> Tensor:
         """One seed for each head, different at every site and in every layer: (H, 1, 1)."""

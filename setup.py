@@ -20,15 +20,15 @@ def read_long_description():
     return readme.read_text(encoding="utf-8") if readme.exists() else ""
 
 
-def short_kernel():
-    """The compiled kernel, a plain C library without headers of torch's. Without a compiler the package does without."""
-    source = "explicit_sparse/kernels/short.cpp"
+def kernel(name):
+    """A compiled kernel, a plain C library that needs no header of torch's: without a compiler the package does without."""
+    source = f"explicit_sparse/kernels/{name}.cpp"
     openmp = ["-fopenmp"] if sys.platform == "linux" else []
     return Extension(
-        "explicit_sparse.kernels._short",
+        f"explicit_sparse.kernels._{name}",
         sources=[source],
         define_macros=[("SOURCE", str(zlib.crc32((HERE / source).read_bytes())))],
-        extra_compile_args=["-std=c++14", "-O2", "-Wno-psabi"] + openmp,
+        extra_compile_args=["-std=c++14", "-O3", "-Wno-psabi"] + openmp,
         extra_link_args=openmp,
         optional=True,
     )
@@ -45,7 +45,7 @@ setup(
     long_description=read_long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
-    ext_modules=[short_kernel()],
+    ext_modules=[kernel("short"), kernel("long")],
     python_requires=">=3.8",
     install_requires=[
         "torch",

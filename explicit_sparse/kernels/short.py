@@ -1,12 +1,8 @@
 """Top-k softmax of short rows on a CPU, compiled: selection, exp and sum in one pass over the scores.
 
-``short.cpp`` is built at installation where there is a C++ compiler (tested: GCC 12). It is a plain C library called
-through ctypes: it needs no header of torch's, builds in seconds, survives torch's upgrades, and a call costs 3
-microseconds, as much as one of torch's own operations. It runs on the threads of the OpenMP that torch has loaded.
-
-Where it is missing, does not load or was built from another version of its source, :mod:`explicit_sparse.mappings`
-does the same with torch's operations; :func:`status` says why. ``EXPLICIT_SPARSE_KERNELS=0`` in the environment, read
-at import, switches it off.
+``short.cpp`` needs a C++ compiler (GCC or clang) when the package is installed and nothing else: no headers of torch's,
+so it is built within seconds and survives torch's upgrades, and ctypes calls it in two microseconds. Where
+:mod:`.library` cannot load it, :mod:`explicit_sparse.mappings` computes the same with torch's own operations.
 
 Measured on one core of an AMD EPYC (Zen 4), 16,000 rows, k = 8, forward: 0.7 times the time of torch's softmax at 25
 keys, 1.5 at 100, 2.2 at 256, where torch's operations take 15 to 20 times as long as that softmax. They stay several
@@ -14,56 +10,23 @@ times slower up to MAX_KEYS.
 """
 
 import ctypes
-import os
-import sysconfig
-import zlib
-from pathlib import Path
-from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-SOURCE = Path(__file__).with_name("short.cpp")
-LIBRARY = Path(__file__).with_name("_short" + sysconfig.get_config_var("EXT_SUFFIX"))
+from .library import load
 
-
-def _load() -> Tuple[Optional[ctypes.CDLL], str]:
-    """The library and "", or None and the reason."""
-    if os.environ.get("EXPLICIT_SPARSE_KERNELS") == "0":
-        return None, "EXPLICIT_SPARSE_KERNELS is 0"
-    if not LIBRARY.exists():
-        return None, "it was not built: no C++ compiler, or not installed with scripts/setup.sh"
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-        library.source.restype = ctypes.c_int64
-    except (OSError, AttributeError) as error:
-        return None, "it does not load: {}".format(error)
-    if SOURCE.exists() and library.source() != zlib.crc32(SOURCE.read_bytes()):
-        return None, "it was built from another version of short.cpp; run scripts/setup.sh --force"
+_library, _ = load("short")
+if _library is not None:
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     for name in ("float", "double"):
-        getattr(library, "forward_" + name).argtypes = [pointer] * 2 + [number] * 5
-        getattr(library, "backward_" + name).argtypes = [pointer] * 3 + [number] * 3
-        getattr(library, "forward_" + name).restype = getattr(library, "backward_" + name).restype = None
-    return library, ""
-
-
-_library, _reason = _load()
-if _library is not None:
+        getattr(_library, "forward_" + name).argtypes = [pointer] * 2 + [number] * 5
+        getattr(_library, "backward_" + name).argtypes = [pointer] * 3 + [number] * 3
+        getattr(_library, "forward_" + name).restype = getattr(_library, "backward_" + name).restype = None
     _forward = {torch.float32: _library.forward_float, torch.float64: _library.forward_double}
     _backward = {torch.float32: _library.backward_float, torch.float64: _library.backward_double}
     MAX_KEYS, MAX_K = _library.max_keys(), _library.max_k()
-
-
-def available() -> bool:
-    """Whether the compiled kernel is in use."""
-    return _library is not None
-
-
-def status() -> str:
-    """One line for the person who installs: "compiled kernel: yes", or no, the reason, and what is used instead."""
-    return "compiled kernel: yes" if available() else "compiled kernel: no ({}); pure torch".format(_reason)
 
 
 def takes(scores: Tensor, k: int) -> bool:

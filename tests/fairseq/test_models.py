@@ -3,6 +3,7 @@
 import functools
 from argparse import Namespace
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from omegaconf import OmegaConf
 import explicit_sparse  # noqa: F401  registers the models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.config import MAPPINGS, OPTIONS, SITES, OptionError
+from explicit_sparse.kernels import long
 
 OURS = "explicit_sparse_transformer"
 TINY = (
@@ -338,6 +340,24 @@ def test_beam_search_with_the_cache_equals_decoding_again_from_the_first_token(f
     assert_same_translations(translate(model, cached=True), translate(model, cached=False))
 
 
+# ---- the long path ----
+
+
+@pytest.mark.parametrize("flags", ["--topk 2", "--topk 3 --cross-topk 1 --topk-ties break", "--topk 2 --checkpoint-activations"])
+def test_long_path_trains_as_the_ordinary_one(flags):
+    gradients = []
+    for kernel in ("short", "long"):
+        model = tiny(flags + " --attention-kernel " + kernel).train()
+        torch.manual_seed(7)
+        with mock.patch.object(long, "best_scores", wraps=long.best_scores) as best_scores:
+            model(**batch())[0].pow(2).mean().backward()
+        calls = 6 * (2 if "checkpoint" in flags else 1)  # once more in the backward pass
+        assert best_scores.call_count == (calls if kernel == "long" else 0)
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for ours, expected in zip(*gradients):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
+
+
 # ---- checkpoints, through fairseq's own save and load ----
 
 
@@ -399,6 +419,7 @@ def test_checkpoint_round_trip(kind, mapping, tmp_path):
         ({"topk": 2}, "--topk 2"),
         ({"topk": 0}, "--topk 0"),
         ({"topk": None, "topk_ratio": 3.0}, "--topk-ratio 3"),
+        ({"attention_kernel": "long"}, "--topk 4 --attention-kernel long"),
         ({"encoder_topk": 2}, "--topk 4 --encoder-topk 2"),
         ({"topk": None, "attention_mapping": "sparsemax"}, "--attention-mapping sparsemax"),
         (

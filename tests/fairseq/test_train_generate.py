@@ -95,7 +95,8 @@ def free_port():
 
 
 @pytest.mark.slow
-def test_two_processes_over_gloo(tmp_path, toy_data, toy_flags):
+@pytest.mark.parametrize("kernel", ["auto", "long"])
+def test_two_processes_over_gloo(tmp_path, toy_data, toy_flags, kernel):
     """Two processes, each on half of the data, from a folder outside the clone, agree on the model."""
     port = free_port()
     processes = []
@@ -105,7 +106,7 @@ def test_two_processes_over_gloo(tmp_path, toy_data, toy_flags):
             "--cpu", "--distributed-world-size", 2, "--distributed-rank", rank, "--distributed-num-procs", 2,
             "--nprocs-per-node", 2, "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-no-spawn",
             "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--topk", 2, "--max-epoch", 2,
-            "--no-progress-bar", *toy_flags["train"],
+            "--attention-kernel", kernel, "--no-progress-bar", *toy_flags["train"],
         ]  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         processes.append(

@@ -137,6 +137,7 @@ ERRORS = [
     ({"topk_ties": "maybe"}, "--topk-ties maybe"),
     ({"topk_phase": "test"}, "--topk-phase test"),
     ({"topk_order": "during"}, "--topk-order during"),
+    ({"attention_kernel": "fast"}, "--attention-kernel fast"),
     ({"attention_mapping": "rela", "rela_norm": "layer"}, "--rela-norm layer"),
     ({"sparse_sites": "encoder"}, "--sparse-sites encoder"),
     ({"sparse_sites": ""}, "--sparse-sites"),
@@ -288,7 +289,7 @@ def test_command_line():
         "--attention-mapping topk --sparse-sites cross --topk-ratio 4 --topk-min 2 --topk-ties break "
         "--topk-phase train --topk-order after --topk-renormalize --attention-pattern out-of-window "
         "--attention-span 8 --pattern-sites cross --pattern-seed 3 --encoder-topk 1 --decoder-topk 2 --cross-topk 3 "
-        "--entmax-alpha 1.5 --rela-norm plain --nm 1:4 --topk-straight-through --topk 9"
+        "--entmax-alpha 1.5 --rela-norm plain --nm 1:4 --topk-straight-through --topk 9 --attention-kernel short"
     )
     assert parse(*flags.split()) == SparseAttentionConfig(
         attention_mapping="topk",
@@ -311,6 +312,7 @@ def test_command_line():
         attention_span=8,
         pattern_sites="cross",
         pattern_seed=3,
+        attention_kernel="short",
     )
 
 

@@ -1,10 +1,5 @@
-"""The compiled kernel for short rows: the same keys and weights as torch's operations; how it is built and found."""
+"""The compiled kernel for short rows: the same keys and weights as torch's operations."""
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -15,11 +10,10 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 from explicit_sparse import mappings
-from explicit_sparse.kernels import short
+from explicit_sparse.kernels import library, short
 
-ROOT = Path(__file__).resolve().parents[2]
 INF = float("inf")
-compiled = pytest.mark.skipif(not short.available(), reason=short.status())
+compiled = pytest.mark.skipif(short._library is None, reason=library.status())
 
 
 def pure_torch(scores, k, ties="keep"):
@@ -215,64 +209,3 @@ def test_mappings_use_it_where_it_applies_and_nowhere_else():
         mappings.topk(random_scores(4, 100), short.MAX_K + 1)
         mappings.topk(torch.empty(4, 25, device="meta"), 8)
         assert kernel.call_count == 2
-
-
-def test_the_environment_switches_it_off(monkeypatch):
-    monkeypatch.setenv("EXPLICIT_SPARSE_KERNELS", "0")
-    library, reason = short._load()
-    assert library is None and "EXPLICIT_SPARSE_KERNELS" in reason
-
-
-@compiled
-def test_a_library_of_another_source_is_not_used(monkeypatch, tmp_path):
-    changed = tmp_path / "short.cpp"
-    changed.write_text(short.SOURCE.read_text() + "// changed\n")
-    monkeypatch.setattr(short, "SOURCE", changed)
-    library, reason = short._load()
-    assert library is None and "another version" in reason and "setup.sh --force" in reason
-
-
-@pytest.mark.parametrize("content, message", [(None, "not built"), (b"\x7fELF of another machine", "does not load")])
-def test_a_missing_or_broken_library_is_not_used(monkeypatch, tmp_path, content, message):
-    monkeypatch.delenv("EXPLICIT_SPARSE_KERNELS", raising=False)
-    monkeypatch.setattr(short, "LIBRARY", tmp_path / "_short.so")
-    if content is not None:
-        short.LIBRARY.write_bytes(content)
-    library, reason = short._load()
-    assert library is None and message in reason
-
-
-# ---- installation ----
-
-
-def build(folder, **environment):
-    command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(folder / "lib"), "--build-temp", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env={**os.environ, **environment})
-    return list(folder.glob("lib/explicit_sparse/kernels/_short*"))
-
-
-def test_installation_goes_on_without_a_compiler(tmp_path):
-    assert build(tmp_path, CC="false", CXX="false") == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
-def test_installation_builds_a_library_that_loads(monkeypatch, tmp_path):
-    (library,) = build(tmp_path)
-    monkeypatch.delenv("EXPLICIT_SPARSE_KERNELS", raising=False)
-    monkeypatch.setattr(short, "LIBRARY", library)
-    loaded, reason = short._load()
-    assert reason == "" and loaded.max_k() >= 8
-
-
-@pytest.mark.slow
-def test_setup_says_which_is_in_use(tmp_path):
-    """A set-up in which pip does nothing, since all is there."""
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
-    python.write_text('#!/bin/sh\n[ "$2" = pip ] || exec "{}" "$@"\n'.format(sys.executable))
-    python.chmod(0o755)
-    environment = {**os.environ, "VIRTUAL_ENV": str(tmp_path), "EXPLICIT_SPARSE_KERNELS": "0"}
-    done = subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "compiled kernel: no (EXPLICIT_SPARSE_KERNELS is 0); pure torch" in done.stderr

@@ -11,10 +11,17 @@ returns weights of the same shape and dtype. They all keep the same promises:
 5. A row with fewer than k allowed keys keeps all of them.
 """
 
+import os
+
 import entmax as _entmax
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if os.environ.get("EXPLICIT_SPARSE_KERNELS") == "triton":  # only then: importing Triton takes a while
+    from .kernels import triton_topk as _fused
+else:
+    _fused = None
 
 NEG_INF = float("-inf")
 
@@ -66,6 +73,8 @@ def topk(
         raise ValueError("topk: k is {}; it must be at least 1".format(k))
     if k >= scores.size(-1):
         return softmax(scores)
+    if _fused and _fused.takes(scores) and order == "before" and not straight_through:
+        return _fused.topk(scores, k, ties)
 
     def select(x: Tensor) -> Tensor:
         kept = topk_mask(x, k, ties)

@@ -245,8 +245,7 @@ def main():
     for length in sorted(args.lengths):
         print(f"measuring length {length}", file=sys.stderr)
         records += measure(names, args, length, known)
-        options = {name: value for name, value in vars(args).items() if name != "output"}
-        write_json(args.output, {"environment": facts, "options": options, "results": records})
+        write_json(args, facts, results=records)
     show(records, names, args)
 
 

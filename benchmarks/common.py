@@ -14,8 +14,10 @@ from pathlib import Path
 import torch
 
 
-def add_common_arguments(parser):
-    parser.add_argument("--rounds", type=int, default=7, help="repetitions, whose median counts (default: 7)")
+def add_common_arguments(parser, rounds=7):
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"repetitions, whose median counts (default: {rounds})"
+    )
     parser.add_argument("--threads", type=int, default=1, help="torch's threads (default: 1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the results here as well")
@@ -128,6 +130,9 @@ def print_table(title, columns, rows):
         print("| " + " | ".join(row) + " |", flush=True)
 
 
-def write_json(path, record):
-    if path:
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def write_json(args, facts, **results):
+    """Writes the results beside what they were measured with and on, where --output asks for it."""
+    if args.output:
+        options = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
+        record = {"environment": facts, "options": options, **results}
+        args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -28,7 +28,8 @@ from common import (
 )
 
 OURS = "top-k"
-QUANTITIES = {"seconds": "time (s)", "peak_mb": "peak memory (MB)"}
+QUANTITIES = {"milliseconds": "time (ms)", "peak_mb": "peak memory (MB)"}
+COLOURS = {BASELINE: "tab:blue", OURS: "tab:orange"}
 
 
 def measure(args, length, k, names):
@@ -43,8 +44,8 @@ def measure(args, length, k, names):
             "method": name,
             "length": length,
             "k": k,
-            "seconds": seconds[name].median,
-            "seconds_fastest": seconds[name].fastest,
+            "milliseconds": 1000 * seconds[name].median,
+            "milliseconds_fastest": 1000 * seconds[name].fastest,
             "peak_mb": in_fresh_process(memory_of, name, args, length, args.batch)[MODES[1]],
         }
         for name in names
@@ -83,7 +84,7 @@ def show(records, variable, slopes, title):
         rows = []
         for name, points in curves(records, variable).items():
             found = {point[variable]: point[quantity] for point in points}
-            cells = [f"{found[value]:.4g}" if value in found else "" for value in values]
+            cells = [f"{found[value]:.1f}" if value in found else "" for value in values]
             rows.append([name, *cells, f"{slopes[name][quantity]:.2f}" if name in slopes else ""])
         print_table(f"{label}, {title}", [variable, *map(str, values), "slope"], rows)
 
@@ -95,18 +96,25 @@ def plot(path, panels):
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets every logger speak
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
+    from matplotlib.ticker import FormatStrFormatter, NullFormatter
 
     figure, axes = pyplot.subplots(2, 2, figsize=(9, 7), layout="constrained")
     for column, (variable, records, slopes, title) in enumerate(panels):
         for axis, (quantity, label) in zip(axes[:, column], QUANTITIES.items()):
-            for (name, points), marker in zip(curves(records, variable).items(), "os"):
+            for name, points in curves(records, variable).items():
                 text = f"{name}, slope {slopes[name][quantity]:.2f}" if name in slopes else name
-                axis.loglog([r[variable] for r in points], [r[quantity] for r in points], marker=marker, label=text)
+                axis.loglog(
+                    [point[variable] for point in points],
+                    [point[quantity] for point in points],
+                    marker="o",
+                    color=COLOURS[name],
+                    label=text,
+                )
             ticks = sorted({record[variable] for record in records})
             axis.set_xticks(ticks, labels=map(str, ticks))
             axis.xaxis.set_minor_formatter(NullFormatter())
-            axis.yaxis.set_major_formatter(ScalarFormatter())
+            axis.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+            axis.yaxis.set_minor_formatter(FormatStrFormatter("%g"))
             axis.set(xlabel=variable, ylabel=label, title=title)
             axis.grid(alpha=0.3)
             axis.legend()
@@ -139,12 +147,11 @@ def main():
             ("k", by_k, f"length {args.length}"),
         )
     ]
-    record = {"environment": facts}
+    results = {}
     for variable, records, slopes, title in panels:
         show(records, variable, slopes, title)
-        record[f"by {variable}"] = {"slopes": slopes, "results": records}
-    options = {name: value for name, value in vars(args).items() if name not in ("output", "plot")}
-    write_json(args.output, {**record, "options": options})
+        results[f"by {variable}"] = {"slopes": slopes, "results": records}
+    write_json(args, facts, **results)
     if args.plot:
         plot(args.plot, panels)
 

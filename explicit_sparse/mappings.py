@@ -74,7 +74,7 @@ def topk(
     if k >= scores.size(-1):
         return softmax(scores)
     if _fused and _fused.takes(scores) and order == "before" and not straight_through:
-        return _fused.topk(scores, k, ties)
+        return _fused.topk_softmax(scores, k, exactly=ties == "break")
 
     def select(x: Tensor) -> Tensor:
         kept = topk_mask(x, k, ties)

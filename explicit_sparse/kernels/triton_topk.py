@@ -28,30 +28,30 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def takes(scores: Tensor) -> bool:
-    """Whether the kernel can take these scores: on CUDA, not float64, rows of up to MAX_KEYS keys."""
+    """Whether :func:`topk_softmax` is there for these scores: on CUDA, not float64, up to MAX_KEYS keys."""
     return scores.is_cuda and scores.dtype in _DTYPES and scores.size(-1) <= MAX_KEYS
 
 
-def topk(scores: Tensor, k: int, ties: str = "keep") -> Tensor:
-    """p = softmax(s'), where s'_j = s_j if s_j is among the k largest of its row, else -inf.
+def topk_softmax(scores: Tensor, k: int, exactly: bool) -> Tensor:
+    """Softmax over the k largest scores of each row; see :func:`explicit_sparse.mappings.topk`.
 
     Args:
         scores: (..., S), ``-inf`` = not allowed; float32, or half or bfloat16, computed in float32. S <= MAX_KEYS.
         k: at least 1.
-        ties: ``keep`` every score equal to the k-th, or ``break``: exactly k, of equal scores those of the first keys.
+        exactly: of equal scores the leftmost stay, k in all; otherwise every score >= the k-th largest stays.
 
     Returns:
         Weights (..., S) in the dtype of ``scores``; a row of only ``-inf`` gives zeros. Differentiable once.
     """
-    return _TopK.apply(scores, k, ties)
+    return _TopKSoftmax.apply(scores, k, exactly)
 
 
-class _TopK(torch.autograd.Function):
+class _TopKSoftmax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, scores, k, ties):
+    def forward(ctx, scores, k, exactly):
         scores = scores.contiguous()
         weights = torch.empty_like(scores)
-        _launch(_forward_kernel, scores, weights, k=k, BREAK_TIES=ties == "break")
+        _launch(_forward_kernel, scores, weights, k=k, EXACTLY=exactly)
         ctx.save_for_backward(weights)
         return weights
 
@@ -90,7 +90,7 @@ def _forward_kernel(
     rows,
     keys,
     k,
-    BREAK_TIES: tl.constexpr,
+    EXACTLY: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
 ):
@@ -107,7 +107,7 @@ def _forward_kernel(
         count = tl.sum((image >= candidate[:, None]).to(tl.int32), axis=1)
         threshold = tl.where(count >= k, candidate, threshold)
 
-    if BREAK_TIES:
+    if EXACTLY:
         above = image > threshold[:, None]
         equal = image == threshold[:, None]
         left = k - tl.sum(above.to(tl.int32), axis=1)

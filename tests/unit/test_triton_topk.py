@@ -28,7 +28,7 @@ def compile(kernel, pointers, **sizes):
     source = ASTSource(kernel, signature, constexprs=constants)
     return triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": 16}).asm["ptx"]
 
-compile(triton_topk._forward_kernel, ("scores", "weights"), BREAK_TIES=True)
+compile(triton_topk._forward_kernel, ("scores", "weights"), EXACTLY=True)
 compile(triton_topk._backward_kernel, ("weights", "grad", "grad_scores"))
 """
 
@@ -74,11 +74,12 @@ def test_compiles_for_nvidia_gpus(tmp_path):
 
 def test_is_used_only_for_what_it_computes(monkeypatch):
     calls = []
-    fused = SimpleNamespace(takes=lambda scores: True, topk=lambda *arguments: calls.append(arguments[1:]))
+    record = lambda scores, k, exactly: calls.append((k, exactly))
+    fused = SimpleNamespace(takes=lambda scores: True, topk_softmax=record)
     monkeypatch.setattr(mappings, "_fused", fused)
     scores = torch.randn(2, 9)
     mappings.topk(scores, 3, ties="break")
-    assert calls == [(3, "break")]
+    assert calls == [(3, True)]
     mappings.topk(scores, 3, order="after")
     mappings.topk(scores, 3, straight_through=True)
     mappings.topk(scores, 9)

@@ -34,6 +34,10 @@ def masked(scores, share=0.3, seed=1):
     return scores
 
 
+def fused(scores, k, ties="keep"):
+    return triton_topk.topk_softmax(scores, k, exactly=ties == "break")
+
+
 def with_gradient(mapping, scores, seed=2):
     scores = scores.clone().requires_grad_()
     weights = mapping(scores)
@@ -42,7 +46,7 @@ def with_gradient(mapping, scores, seed=2):
 
 
 def assert_same(scores, k, ties="keep"):
-    ours = with_gradient(lambda s: triton_topk.topk(s, k, ties), scores)
+    ours = with_gradient(lambda s: fused(s, k, ties), scores)
     reference = with_gradient(lambda s: mappings.topk(s, k, ties=ties), scores)
     assert torch.equal(ours[0] > 0, reference[0] > 0)
     for actual, expected in zip(ours, reference):
@@ -63,7 +67,7 @@ def test_the_threshold_is_exact_at_every_magnitude(scale):
 
 def test_a_causal_row_with_fewer_keys_than_k_keeps_them_all():
     scores = random_scores(2, 12, 12) + torch.full((12, 12), -INF, device=DEVICE).triu(1)
-    weights = triton_topk.topk(scores, 5)
+    weights = fused(scores, 5)
     assert (weights > 0).sum(-1).tolist() == [[min(row + 1, 5) for row in range(12)]] * 2
     assert_same(scores, 5)
 
@@ -71,7 +75,7 @@ def test_a_causal_row_with_fewer_keys_than_k_keeps_them_all():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision_is_computed_in_float32(dtype):
     scores = masked(random_scores(40, 30, dtype=dtype))
-    weights, gradient = with_gradient(lambda s: triton_topk.topk(s, 8), scores)
+    weights, gradient = with_gradient(lambda s: fused(s, 8), scores)
     expected, expected_gradient = with_gradient(lambda s: mappings.topk(s, 8), scores)
     assert weights.dtype == gradient.dtype == dtype
     assert torch.equal(weights > 0, expected > 0)
@@ -83,15 +87,15 @@ def test_half_precision_is_computed_in_float32(dtype):
 def test_rows_without_keys_are_zero_with_zero_gradients():
     scores = random_scores(4, 10)
     scores[1:3] = -INF
-    weights, gradient = with_gradient(lambda s: triton_topk.topk(s, 3), scores)
+    weights, gradient = with_gradient(lambda s: fused(s, 3), scores)
     for found in (weights, gradient):
         assert (found[1:3] == 0).all() and found.isfinite().all() and (found[::3] != 0).any()
 
 
 def test_ties_are_all_kept_or_broken_in_favour_of_the_first_keys():
     scores = torch.tensor([[1.0, 3.0, 2.0, 2.0, 0.0, 2.0], [0.0, -0.0, 0.0, -0.0, -1.0, -2.0]], device=DEVICE)
-    kept = triton_topk.topk(scores, 3, "keep") > 0
-    broken = triton_topk.topk(scores, 3, "break") > 0
+    kept = fused(scores, 3, "keep") > 0
+    broken = fused(scores, 3, "break") > 0
     assert kept.int().tolist() == [[0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 0, 0]]
     assert broken.int().tolist() == [[0, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0]]
 
@@ -99,7 +103,7 @@ def test_ties_are_all_kept_or_broken_in_favour_of_the_first_keys():
 def test_scores_in_another_memory_order_are_left_alone():
     scores = random_scores(9, 6).t()
     before = scores.clone()
-    weights = triton_topk.topk(scores, 4)
+    weights = fused(scores, 4)
     assert torch.equal(scores, before)
     torch.testing.assert_close(weights, mappings.topk(scores, 4))
 
@@ -108,13 +112,13 @@ def test_gradients_that_are_not_contiguous():
     scores = random_scores(5, 7).requires_grad_()
     reference = scores.detach().clone().requires_grad_()
     gradient = random_scores(1, 7, seed=3).expand(5, 7)
-    triton_topk.topk(scores, 3).backward(gradient)
+    fused(scores, 3).backward(gradient)
     mappings.topk(reference, 3).backward(gradient)
     torch.testing.assert_close(scores.grad, reference.grad)
 
 
 def test_no_rows():
-    assert triton_topk.topk(random_scores(0, 5), 2).shape == (0, 5)
+    assert fused(random_scores(0, 5), 2).shape == (0, 5)
 
 
 @pytest.mark.parametrize(

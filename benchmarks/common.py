@@ -70,6 +70,7 @@ def seconds_of(step, device):
     return time.perf_counter() - start
 
 
+RESOLUTION_MB = 0.1  # Linux counts resident pages in batches
 Timing = namedtuple("Timing", "median fastest")  # seconds
 
 
@@ -111,7 +112,7 @@ def peak_memory(step, device):
     Path("/proc/self/clear_refs").write_text("5")  # sets the peak to what is in use now
     before = resident_mb("VmRSS")
     step()
-    return resident_mb("VmHWM") - before
+    return max(resident_mb("VmHWM") - before, RESOLUTION_MB)
 
 
 def resident_mb(field):

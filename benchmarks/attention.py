@@ -115,8 +115,8 @@ METHODS = {
     BASELINE: Method,
     "torch SDPA": SDPA,
     "top-k": ours(mapping="topk", topk=True),  # takes one of the next two by itself
-    "top-k, short": ours(mapping="topk", topk=True, kernel="short"),
-    "top-k, long": ours(mapping="topk", topk=True, kernel="long"),
+    "top-k short": ours(mapping="topk", topk=True, kernel="short"),
+    "top-k long": ours(mapping="topk", topk=True, kernel="long"),
     "x-transformers top-k": XTransformers,
     "softmax": ours(mapping="softmax"),
     "sparsemax": ours(mapping="sparsemax"),
@@ -221,7 +221,7 @@ def show(records, names, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", type=numbers, default=numbers("25,64,256,512,1024,2048,4096"), metavar="L,L,…")
-    parser.add_argument("--methods", help="some of: {} (default: all)".format("; ".join(METHODS)), metavar="NAME;NAME;…")
+    parser.add_argument("--methods", help="some of: {} (default: all)".format(", ".join(METHODS)), metavar="NAME,NAME,…")
     parser.add_argument("--topk", type=int, default=8, metavar="K", help="keys kept (default: 8)")
     parser.add_argument("--width", type=int, default=512, help="of the model (default: 512)")
     parser.add_argument("--heads", type=int, default=8)
@@ -233,10 +233,10 @@ def main():
     add_common_arguments(parser)
     args = parser.parse_args()
 
-    names = args.methods.split(";") if args.methods else list(METHODS)
-    unknown = "; ".join(name for name in names if name not in METHODS)
+    names = args.methods.split(",") if args.methods else list(METHODS)
+    unknown = ", ".join(name for name in names if name not in METHODS)
     if unknown:
-        parser.error("--methods: unknown: {}; choose from {}".format(unknown, "; ".join(METHODS)))
+        parser.error("--methods: unknown: {}; choose from {}".format(unknown, ", ".join(METHODS)))
     if "x-transformers top-k" in names and importlib.util.find_spec("x_transformers") is None:
         print("x-transformers is not installed, so it is left out: pip install -e '.[bench]'", file=sys.stderr)
         names.remove("x-transformers top-k")

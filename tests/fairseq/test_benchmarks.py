@@ -89,7 +89,7 @@ def test_slope_is_the_power():
 def test_attention(tmp_path):
     names = ["fairseq dense", "top-k"]
     record, printed = run(
-        "attention.py", tmp_path, "--lengths", "16,32", "--tokens", "32", "--methods", ";".join(names),
+        "attention.py", tmp_path, "--lengths", "16,32", "--tokens", "32", "--methods", ",".join(names),
         "--max-seconds", "0", "--causal", *SMALL,
     )  # fmt: skip
     results = record["results"]

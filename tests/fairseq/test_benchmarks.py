@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,3 +119,14 @@ def test_mappings(tmp_path):
     assert {r["length"] for r in record["results"]} == {9, 12}
     assert len(record["results"]) == 2 * 2 * printed.split("12 keys")[0].count("x |\n")
     assert all(r["seconds"] >= r["seconds_fastest"] > 0 for r in record["results"])
+
+
+def test_the_commands_of_the_page_name_options_that_exist():
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^python (benchmarks/\w+\.py)([^#\n]*)", page, re.MULTILINE)
+    assert len(commands) >= 6
+    shared = (FOLDER / "common.py").read_text(encoding="utf-8")
+    for script, options in commands:
+        source = (ROOT / script).read_text(encoding="utf-8") + shared
+        for option in re.findall(r"--[a-z-]+", options):
+            assert f'"{option}"' in source, (script, option)

@@ -98,11 +98,11 @@ class XTransformers(Method):
 
 
 def ours(**config):
-    """The class of a method of this package; ``topk=True`` stands for --topk."""
+    """The class of a method of this package; k, which top-k alone reads, is --topk."""
 
     class Ours(Method):
         def build(self, args):
-            site = SiteConfig(**{**config, **({"topk": args.topk} if config.get("topk") else {})})
+            site = SiteConfig(topk=args.topk, **config)
             name = "decoder-self" if args.causal else "encoder-self"
             return SparseMultiheadAttention(
                 args.width, args.heads, name, site, dropout=args.dropout, self_attention=True
@@ -114,9 +114,9 @@ def ours(**config):
 METHODS = {
     BASELINE: Method,
     "torch SDPA": SDPA,
-    "top-k": ours(mapping="topk", topk=True),  # takes one of the next two by itself
-    "top-k short": ours(mapping="topk", topk=True, kernel="short"),
-    "top-k long": ours(mapping="topk", topk=True, kernel="long"),
+    "top-k": ours(mapping="topk"),  # takes one of the next two by itself
+    "top-k short": ours(mapping="topk", kernel="short"),
+    "top-k long": ours(mapping="topk", kernel="long"),
     "x-transformers top-k": XTransformers,
     "softmax": ours(mapping="softmax"),
     "sparsemax": ours(mapping="sparsemax"),

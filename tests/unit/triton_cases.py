@@ -92,12 +92,26 @@ def test_rows_without_keys_are_zero_with_zero_gradients():
         assert (found[1:3] == 0).all() and found.isfinite().all() and (found[::3] != 0).any()
 
 
-def test_ties_are_all_kept_or_broken_in_favour_of_the_first_keys():
-    scores = torch.tensor([[1.0, 3.0, 2.0, 2.0, 0.0, 2.0], [0.0, -0.0, 0.0, -0.0, -1.0, -2.0]], device=DEVICE)
-    kept = fused(scores, 3, "keep") > 0
-    broken = fused(scores, 3, "break") > 0
-    assert kept.int().tolist() == [[0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 0, 0]]
-    assert broken.int().tolist() == [[0, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0]]
+def test_scores_that_differ_in_their_last_bit_are_told_apart():
+    steps = torch.randperm(40, generator=torch.Generator().manual_seed(4)).float()
+    for sign in (1, -1):
+        scores = (sign * (1 + steps * torch.finfo(torch.float32).eps)).unsqueeze(0).to(DEVICE)
+        for k in (1, 2, 3, 8, 39):
+            assert_same(scores, k)
+
+
+@pytest.mark.parametrize(
+    "row, k, keep, exactly",
+    [
+        ([1.0, 3.0, 2.0, 2.0, 0.0, 2.0], 3, [0, 1, 1, 1, 0, 1], [0, 1, 1, 1, 0, 0]),
+        ([0.0, -0.0, 0.0, -0.0, -1.0], 2, [1, 1, 1, 1, 0], [1, 1, 0, 0, 0]),  # equal, though their bits differ
+        ([-INF, 1.0, 1.0, -INF, 1.0], 2, [0, 1, 1, 0, 1], [0, 1, 1, 0, 0]),
+    ],
+)
+def test_ties_are_all_kept_or_broken_in_favour_of_the_first_keys(row, k, keep, exactly):
+    scores = torch.tensor([row], device=DEVICE)
+    assert (fused(scores, k, "keep") > 0).int().tolist() == [keep]
+    assert (fused(scores, k, "break") > 0).int().tolist() == [exactly]
 
 
 def test_scores_in_another_memory_order_are_left_alone():

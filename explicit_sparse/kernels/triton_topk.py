@@ -72,15 +72,16 @@ def _launch(kernel, *tensors, **arguments):
     rows = tensors[0].numel() // keys
     block = triton.next_power_of_2(keys)
     block_rows = max(1, 1024 // block)
-    kernel[(triton.cdiv(rows, block_rows),)](
-        *tensors,
-        rows,
-        keys,
-        **arguments,
-        BLOCK_ROWS=block_rows,
-        BLOCK_KEYS=block,
-        num_warps=min(16, max(4, block // 512)),
-    )
+    with torch.cuda.device_of(tensors[0]):  # Triton launches on the current device
+        kernel[(triton.cdiv(rows, block_rows),)](
+            *tensors,
+            rows,
+            keys,
+            **arguments,
+            BLOCK_ROWS=block_rows,
+            BLOCK_KEYS=block,
+            num_warps=min(16, max(4, block // 512)),
+        )
 
 
 @triton.jit

@@ -6,9 +6,8 @@
 Self-attention without padding, every method with the same projections and weights. A batch has --tokens tokens
 whatever the length. Forward is inference (no gradients); forward+backward is training, gradients of the input included.
 Times are medians of interleaved rounds. Memory is the peak of one pass in a fresh process, beyond what the process
-held before it. Before each length the cost of a method is predicted from the length before (the number of scores);
-one that would take longer than --max-seconds a pass, or more than --max-mb, is skipped and marked. So is a peer
-that is not installed: pip install -e '.[bench]'.
+held before it. A method whose last two lengths predict more than --max-seconds a pass or --max-mb is skipped and
+marked. A peer that is not installed is left out: pip install -e '.[bench]'.
 """
 
 import argparse
@@ -158,7 +157,7 @@ def measure(names, args, length, known):
     """One record for each method and mode at one length.
 
     Args:
-        known: {name: (scores, seconds, MB) of the last length measured}, to predict from; updated here.
+        known: {name: [(scores, seconds, MB) of each length measured]}, to predict from; extended here.
     """
     batch = max(1, args.tokens // length)
     scores = batch * length * length
@@ -168,7 +167,7 @@ def measure(names, args, length, known):
     passes = {(name, mode): step for name in run for mode, step in steps(name, args, length, batch).items()}
     seconds = interleaved(passes, args.rounds, args.device)
     for name in run:
-        known[name] = (scores, seconds[name, MODES[1]].median, memory[name][MODES[1]])
+        known[name].append((scores, seconds[name, MODES[1]].median, memory[name][MODES[1]]))
     records = []
     for name in names:
         for mode in MODES:
@@ -184,15 +183,17 @@ def obstacle(name, args, length, scores, known):
     """Why a method is not measured at a length, or None."""
     if name.startswith("x-transformers") and args.topk > length:
         return "k > length"
-    if name not in known:
+    if len(known[name]) < 2:
         return None
-    before, seconds, mb = known[name]
-    if seconds * scores / before > args.max_seconds:
+    # The number of tokens stays the same, and with it the cost of the projections: a line in the number of scores.
+    (n1, seconds1, mb1), (n2, seconds2, mb2) = known[name][-2:]
+    further = (scores - n2) / (n2 - n1)
+    if seconds2 + further * (seconds2 - seconds1) > args.max_seconds:
         return "time"
-    return "memory" if mb * scores / before > args.max_mb else None
+    return "memory" if mb2 + further * (mb2 - mb1) > args.max_mb else None
 
 
-def show(records, names, args):
+def show(records, names):
     """Four tables: time and memory of each mode, with the ratio to fairseq's dense module."""
     lengths = sorted({record["length"] for record in records})
     found = {(record["method"], record["mode"], record["length"]): record for record in records}
@@ -244,12 +245,12 @@ def main():
     print_environment(facts)
     print("width {width}, {heads} heads, k = {topk}, {tokens} tokens a batch, dropout {dropout}".format(**vars(args)), end="")
     print(", causal" if args.causal else ", no mask")
-    records, known = [], {}
-    for length in sorted(args.lengths):
+    records, known = [], {name: [] for name in names}
+    for length in sorted(set(args.lengths)):
         print(f"measuring length {length}", file=sys.stderr)
         records += measure(names, args, length, known)
         write_json(args, facts, results=records)
-    show(records, names, args)
+    show(records, names)
 
 
 if __name__ == "__main__":

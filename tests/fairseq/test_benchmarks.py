@@ -70,10 +70,15 @@ def test_every_module_has_the_same_weights_and_equal_methods_equal_outputs(atten
 
 def test_a_cost_over_the_limit_is_predicted_and_skipped(attention):
     args = argparse.Namespace(topk=8, max_seconds=10, max_mb=1000)
-    known = {"slow": (100, 6.0, 1.0), "large": (100, 1.0, 600.0), "fine": (100, 4.9, 499.0)}
-    found = {name: attention.obstacle(name, args, 64, 200, known) for name in (*known, "new")}
+    known = {
+        "slow": [(100, 1.0, 1.0), (200, 5.0, 1.0)],  # at 400 scores 13 seconds
+        "large": [(100, 1.0, 100.0), (200, 1.0, 500.0)],  # 1300 MB
+        "fine": [(100, 4.0, 400.0), (200, 5.0, 500.0)],  # 7 seconds, 700 MB
+        "new": [(200, 9.0, 900.0)],
+    }
+    found = {name: attention.obstacle(name, args, 64, 400, known) for name in known}
     assert found == {"slow": "time", "large": "memory", "fine": None, "new": None}
-    assert attention.obstacle("x-transformers top-k", args, 7, 200, {}) == "k > length"
+    assert attention.obstacle("x-transformers top-k", args, 7, 400, {}) == "k > length"
 
 
 def test_memory_is_the_peak_of_a_step():
@@ -91,14 +96,24 @@ def test_attention(tmp_path):
     names = ["fairseq dense", "top-k"]
     record, printed = run(
         "attention.py", tmp_path, "--lengths", "16,32", "--tokens", "32", "--methods", ",".join(names),
-        "--max-seconds", "0", "--causal", *SMALL,
+        "--causal", *SMALL,
     )  # fmt: skip
     results = record["results"]
     assert [(r["length"], r["method"]) for r in results[::2]] == [(n, name) for n in (16, 32) for name in names]
     assert {r["mode"] for r in results} == {"forward", "forward+backward"}
-    assert all(r["seconds"] > 0 and r["peak_mb"] >= 0 and r["batch"] == 2 for r in results[:4])
-    assert [r["skipped"] for r in results] == [None] * 4 + ["time"] * 4  # a limit of no time at all
-    assert printed.count("| top-k |") == 4 and printed.count("– (time)") == 8
+    assert [r["batch"] for r in results] == [2] * 4 + [1] * 4
+    assert all(r["seconds"] >= r["seconds_fastest"] > 0 and r["peak_mb"] > 0 for r in results)
+    assert printed.count("| top-k |") == 4 and printed.count("(1.00)") >= 8
+
+
+def test_a_skipped_method_is_marked(attention, capsys):
+    measured = {"length": 25, "method": "fairseq dense", "seconds": 0.5, "peak_mb": 8.0, "skipped": None}
+    skipped = {"length": 25, "method": "top-k", "skipped": "time"}
+    records = [{**record, "mode": mode} for record in (measured, skipped) for mode in attention.MODES]
+    attention.show(records, ["fairseq dense", "top-k"])
+    printed = capsys.readouterr().out
+    assert printed.count("| fairseq dense | 500.0 (1.00) |") == 2
+    assert printed.count("| top-k | – (time) |") == 4
 
 
 @pytest.mark.slow

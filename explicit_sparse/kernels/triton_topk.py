@@ -41,7 +41,8 @@ def topk_softmax(scores: Tensor, k: int, exactly: bool) -> Tensor:
         exactly: of equal scores the leftmost stay, k in all; otherwise every score >= the k-th largest stays.
 
     Returns:
-        Weights (..., S) in the dtype of ``scores``; a row of only ``-inf`` gives zeros. Differentiable once.
+        Weights (..., S) in the dtype of ``scores``; a row of only ``-inf`` gives zeros, and NaN makes its row
+        NaN. Differentiable once.
     """
     return _TopKSoftmax.apply(scores, k, exactly)
 
@@ -116,6 +117,7 @@ def _forward_kernel(
     else:
         kept = image >= threshold[:, None]
 
+    kept = kept | (x != x)  # a NaN of either sign: it makes its row NaN, as in a softmax
     top = tl.max(x, axis=1)
     top = tl.where(top == float("-inf"), 0.0, top)  # no key allowed: exp(-inf - 0) = 0, where -inf + inf is NaN
     unnormalised = tl.where(kept, tl.exp(x - top[:, None]), 0.0)

@@ -100,6 +100,13 @@ def test_scores_that_differ_in_their_last_bit_are_told_apart():
             assert_same(scores, k)
 
 
+def test_nan_of_either_sign_makes_its_row_nan():
+    scores = random_scores(3, 9)
+    scores[0, 4], scores[1, 4] = float("nan"), -float("nan")
+    assert torch.signbit(scores[:2, 4]).tolist() == [False, True]
+    assert fused(scores, 3).isnan().all(-1).tolist() == [True, True, False]
+
+
 @pytest.mark.parametrize(
     "row, k, keep, exactly",
     [

@@ -222,7 +222,7 @@ def show(records, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", type=numbers, default=numbers("25,64,256,512,1024,2048,4096"), metavar="L,L,…")
-    parser.add_argument("--methods", help="some of: {} (default: all)".format(", ".join(METHODS)), metavar="NAME,NAME,…")
+    parser.add_argument("--methods", metavar="NAME,NAME,…", help="some of: {} (default: all)".format(", ".join(METHODS)))
     parser.add_argument("--topk", type=int, default=8, metavar="K", help="keys kept (default: 8)")
     parser.add_argument("--width", type=int, default=512, help="of the model (default: 512)")
     parser.add_argument("--heads", type=int, default=8)
@@ -241,10 +241,11 @@ def main():
     if "x-transformers top-k" in names and importlib.util.find_spec("x_transformers") is None:
         print("x-transformers is not installed, so it is left out: pip install -e '.[bench]'", file=sys.stderr)
         names.remove("x-transformers top-k")
+    torch.set_num_threads(args.threads)
     facts = environment(args)
     print_environment(facts)
-    print("width {width}, {heads} heads, k = {topk}, {tokens} tokens a batch, dropout {dropout}".format(**vars(args)), end="")
-    print(", causal" if args.causal else ", no mask")
+    sizes = "width {width}, {heads} heads, k = {topk}, {tokens} tokens a batch, dropout {dropout}".format(**vars(args))
+    print(sizes, "causal" if args.causal else "no mask", sep=", ")
     records, known = [], {name: [] for name in names}
     for length in sorted(set(args.lengths)):
         print(f"measuring length {length}", file=sys.stderr)

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections import namedtuple
 from concurrent.futures import ProcessPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -19,7 +20,7 @@ def add_common_arguments(parser, rounds=7):
         "--rounds", type=int, default=rounds, help=f"repetitions, whose median counts (default: {rounds})"
     )
     parser.add_argument("--threads", type=int, default=1, help="torch's threads (default: 1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the results here as well")
 
 
@@ -30,9 +31,9 @@ def numbers(text):
 
 def environment(args):
     """What the numbers depend on besides the code."""
-    torch.set_num_threads(args.threads)
     return {
         "torch": torch.__version__,
+        "versions": {name: version(name) for name in ("numpy", "entmax", "x-transformers", "triton")},
         "python": platform.python_version(),
         "device": args.device,
         "processor": torch.cuda.get_device_name() if args.device == "cuda" else processor(),
@@ -41,6 +42,13 @@ def environment(args):
         "load": os.getloadavg()[0],
         "kernels": os.environ.get("EXPLICIT_SPARSE_KERNELS", ""),
     }
+
+
+def version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def processor():

@@ -111,6 +111,7 @@ def main():
     add_common_arguments(parser, rounds=15)
     args = parser.parse_args()
 
+    torch.set_num_threads(args.threads)
     facts = environment(args)
     print_environment(facts)
     torch.manual_seed(1)

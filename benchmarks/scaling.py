@@ -15,6 +15,7 @@ import math
 import sys
 from pathlib import Path
 
+import torch
 from attention import BASELINE, MODES, memory_of, steps
 from common import (
     add_common_arguments,
@@ -136,6 +137,7 @@ def main():
     args = parser.parse_args()
     args.dropout = 0.0
 
+    torch.set_num_threads(args.threads)
     facts = environment(args)
     print_environment(facts)
     by_length = [r for length in args.lengths for r in measure(args, length, args.topk, (BASELINE, OURS))]

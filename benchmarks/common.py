@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from explicit_sparse.kernels import library
+
 
 def add_common_arguments(parser, rounds=7):
     parser.add_argument(
@@ -40,7 +42,7 @@ def environment(args):
         "threads": args.threads,
         "rounds": args.rounds,
         "load": os.getloadavg()[0],
-        "kernels": os.environ.get("EXPLICIT_SPARSE_KERNELS", ""),
+        "kernels": library.status(),
     }
 
 
@@ -61,7 +63,7 @@ def processor():
 def print_environment(facts):
     print(
         "torch {torch}, Python {python}, {processor}, {threads} thread(s); "
-        "medians of {rounds} interleaved rounds; load of the machine at the start {load:.1f}".format(**facts)
+        "medians of {rounds} interleaved rounds; load of the machine at the start {load:.1f}; {kernels}".format(**facts)
     )
 
 

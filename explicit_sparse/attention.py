@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from . import mappings, patterns
+from .kernels import long
 from .config import ALPHA_MAX, ALPHA_MIN, SITES, OptionError, SiteConfig
 
 
@@ -82,6 +83,12 @@ class SparseMultiheadAttention(MultiheadAttention):
             Output (T, B, E), and None, or the weights before dropout in float32: averaged over heads
             (B, T, S), or with ``need_head_weights`` (H, B, T, S).
         """
+        if (
+            not (need_weights or need_head_weights or before_softmax)
+            and incremental_state is None
+            and self._rows_are_long(query, key, attn_mask)
+        ):
+            return self._attend_long(query, key, value, key_padding_mask, attn_mask), None
         scores, v = super().forward(
             query,
             key,
@@ -124,7 +131,7 @@ class SparseMultiheadAttention(MultiheadAttention):
     def _map(self, scores: Tensor, unrestricted: Tensor) -> Tensor:
         """Scores after and before the pattern, (B, H, T, S) -> weights (B, H, T, S) by the site's mapping."""
         config = self.config
-        if config.mapping == "topk" and config.phase in ("both", "train" if self.training else "generate"):
+        if self._selects():
             return mappings.topk(
                 scores,
                 config.keys_kept(scores.size(-1)),
@@ -145,6 +152,11 @@ class SparseMultiheadAttention(MultiheadAttention):
             return mappings.rela(scores)
         return mappings.softmax(scores)
 
+    def _selects(self) -> bool:
+        """Whether top-k applies now: a phase of it may be switched off."""
+        phases = ("both", "train" if self.training else "generate")
+        return self.config.mapping == "topk" and self.config.phase in phases
+
     def _map_nm(self, scores: Tensor, unrestricted: Tensor) -> Tensor:
         """N:M with groups counted from a sentence's first token: neither left padding nor a pattern moves them."""
         allowed = (unrestricted.detach()[:, 0] != mappings.NEG_INF).any(dim=1)  # (B, S)
@@ -161,40 +173,108 @@ class SparseMultiheadAttention(MultiheadAttention):
         Padding and the future are read off the scores, -inf in every head, which holds on all of
         fairseq's paths: full, incremental, cached cross-attention, shared beams.
         """
-        pattern, span = self.config.pattern, self.config.span
-        if pattern == "full":
+        if self.config.pattern == "full":
             return scores
         allowed = scores.detach()[:, 0] != mappings.NEG_INF  # (B, T, S)
-        real = allowed.any(dim=1)  # (B, S): keys that are tokens
+        first = self._queries_before(incremental_state, scores.size(2)) if self.site == "cross" else 0
+        visible = self._visible(allowed, allowed.any(dim=1), first, scores)
+        return scores.masked_fill(~visible, mappings.NEG_INF)  # (B, 1 or H, T, S) over (B, H, T, S)
+
+    def _visible(self, allowed: Tensor, real: Tensor, first: int, scores: Optional[Tensor] = None) -> Tensor:
+        """The keys that the site's pattern shows: (B, 1 or H, T, S), True = visible.
+
+        Args:
+            allowed: keys that padding and the future leave to these queries, (B, T, S).
+            real: keys that are tokens, (B, S).
+            first: how many queries came before these.
+            scores: (B, H, T, S), which out-of-window alone looks at.
+        """
+        pattern, span = self.config.pattern, self.config.span
+        tgt_len = allowed.size(1)
         key_positions = real.long().cumsum(-1) - 1  # (B, S), from 0 at the first token
         n = allowed.long().sum(-1)  # (B, T)
         if self.site == "cross":
-            first = self._queries_before(incremental_state, scores.size(2))
-            query_positions = (first + torch.arange(scores.size(2), device=scores.device)).expand_as(n)
+            query_positions = (first + torch.arange(tgt_len, device=allowed.device)).expand_as(n)
         elif self.site == "decoder-self":
             query_positions = n - 1
         else:
-            query_positions = key_positions
+            query_positions = key_positions[:, first : first + tgt_len]
         q, k, n = query_positions[:, None, :, None], key_positions[:, None, None, :], n[:, None, :, None]
 
         if pattern == "block":
-            visible = patterns.block(q, k, span)
-        elif pattern == "window":
-            visible = patterns.window(q, k, n, span)
-        elif pattern == "dilated":
-            visible = patterns.dilated(q, k, n, span)
-        elif pattern == "global":
-            visible = patterns.global_(q, k, span)
-        elif pattern == "out-of-window":
+            return patterns.block(q, k, span)
+        if pattern == "window":
+            return patterns.window(q, k, n, span)
+        if pattern == "dilated":
+            return patterns.dilated(q, k, n, span)
+        if pattern == "global":
+            return patterns.global_(q, k, span)
+        if pattern == "out-of-window":
             near = patterns.window(q, k, n, span // 2)
-            visible = near | mappings.topk_mask(scores.masked_fill(near, mappings.NEG_INF), span // 2)
-        else:
-            priority = patterns.random_priority(q, k, self._random_seeds(scores.device))
-            if pattern == "random":
-                visible = patterns.random(priority, allowed.unsqueeze(1), span)
-            else:
-                visible = patterns.bigbird(q, k, n, priority, allowed.unsqueeze(1), span)
-        return scores.masked_fill(~visible, mappings.NEG_INF)  # (B, 1 or H, T, S) over (B, H, T, S)
+            return near | mappings.topk_mask(scores.masked_fill(near, mappings.NEG_INF), span // 2)
+        priority = patterns.random_priority(q, k, self._random_seeds(allowed.device))
+        if pattern == "random":
+            return patterns.random(priority, allowed.unsqueeze(1), span)
+        return patterns.bigbird(q, k, n, priority, allowed.unsqueeze(1), span)
+
+    def _rows_are_long(self, query: Tensor, key: Tensor, attn_mask: Optional[Tensor]) -> bool:
+        """Whether a full pass whose weights nobody asked for goes through :mod:`.kernels.long`."""
+        config = self.config
+        possible = (
+            config.kernel != "short"
+            and self._selects()
+            and config.order == "before"
+            and not config.straight_through
+            and self.observer is None
+            and self.bias_k is None
+            and not self.add_zero_attn
+            and key is not None
+            and self.beam_size == 1
+            and not (attn_mask is not None and attn_mask.requires_grad)
+        )
+        return possible and (config.kernel == "long" or long.pays(key.size(0), config.keys_kept(key.size(0))))
+
+    def _attend_long(self, query, key, value, key_padding_mask, attn_mask) -> Tensor:
+        """The same numbers as on the ordinary path, to rounding, from the k best scores of each row alone."""
+        if self.self_attention:
+            key = value = query
+        elif self.encoder_decoder_attention:
+            value = key
+        tgt_len, bsz, _ = query.size()
+        src_len = key.size(0)
+
+        def split_heads(x: Tensor) -> Tensor:
+            return x.view(-1, bsz, self.num_heads, self.head_dim).permute(1, 2, 0, 3).contiguous()  # (B, H, L, D)
+
+        q = split_heads(self.q_proj(query).mul_(self.scaling))
+        k, v = split_heads(self.k_proj(key)), split_heads(self.v_proj(value))
+
+        real = query.new_ones((bsz, src_len), dtype=torch.bool)
+        if key_padding_mask is not None and key_padding_mask.dim():
+            real = ~key_padding_mask.bool()
+        seen = None if attn_mask is None else attn_mask != mappings.NEG_INF  # (T, S)
+
+        def hidden(sentences: slice, queries: slice) -> Tensor:
+            """(b, 1 or H, t or 1, S) for slices of B and T, True = hidden."""
+            allowed = real[sentences].unsqueeze(1)  # (b, 1, S)
+            if self.config.pattern == "full":
+                return ~allowed.unsqueeze(1)
+            is_token = real[sentences] if seen is None else real[sentences] & seen.any(0)
+            allowed = allowed.expand(-1, queries.stop - queries.start, -1) if seen is None else allowed & seen[queries]
+            return ~self._visible(allowed, is_token, queries.start)
+
+        restricted = key_padding_mask is not None or self.config.pattern != "full"
+        scores, keys = long.best_scores(
+            q,
+            k,
+            self.config.keys_kept(src_len),
+            ties=self.config.ties,
+            attn_mask=attn_mask,
+            hidden=hidden if restricted else None,
+        )  # (B, H, T, K)
+        probs = self.dropout_module(mappings.softmax(scores).type_as(v))
+        attended = long.weighted_sum(probs, v, keys)  # (B, H, T, D)
+        return self.out_proj(attended.permute(2, 0, 1, 3).reshape(tgt_len, bsz, -1))  # (T, B, H*D)
 
     def _random_seeds(self, device) -> Tensor:
         """One seed for each head, different at every site and in every layer: (H, 1, 1)."""

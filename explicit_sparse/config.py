@@ -10,6 +10,7 @@ SITES = ("encoder-self", "decoder-self", "cross")
 MAPPINGS = ("topk", "softmax", "sparsemax", "entmax15", "entmax", "rela", "nm")
 PATTERNS = ("full", "block", "window", "dilated", "global", "random", "bigbird", "out-of-window")
 ALPHA_MIN, ALPHA_MAX = 1.01, 2.0  # from nearly softmax to sparsemax
+KERNELS = ("auto", "short", "long")
 DEFAULT_TOPK = 8
 
 
@@ -107,6 +108,13 @@ class SparseAttentionConfig(FairseqDataclass):
     pattern_seed: int = field(
         default=1, metadata={"help": "which random keys the patterns random and bigbird draw"}
     )
+    attention_kernel: ChoiceEnum(KERNELS) = field(
+        default="auto",
+        metadata={
+            "help": "how top-k is computed, the same numbers to rounding: long never stores the whole matrix of scores, "
+            "short does, auto takes long for long rows"
+        },
+    )
 
     @classmethod
     def from_model(cls, model_config) -> "SparseAttentionConfig":
@@ -148,7 +156,7 @@ class SparseAttentionConfig(FairseqDataclass):
                     "{} {}: the site {} is not sparse; add it to --sparse-sites, "
                     "or leave the option out".format(_SITE_OPTION[site], k, site)
                 )
-        return {
+        resolved = {
             site: self._at_site(
                 mapping if site in sparse_sites else "softmax",
                 site_topk[site],
@@ -156,6 +164,14 @@ class SparseAttentionConfig(FairseqDataclass):
             )
             for site in sites
         }
+        if str(self.attention_kernel) == "long" and all(site.mapping != "topk" for site in resolved.values()):
+            raise OptionError(
+                "--attention-kernel long computes top-k alone and does not go with {}; "
+                "give --topk K, or leave the option out".format(
+                    "--topk 0" if self.topk == 0 else "--attention-mapping " + mapping
+                )
+            )
+        return resolved
 
     def _check_values(self) -> None:
         """Refuse values that are wrong on their own. argparse knows types and choices, overrides do not."""
@@ -205,6 +221,13 @@ class SparseAttentionConfig(FairseqDataclass):
         if self.topk_straight_through and str(self.topk_phase) == "generate":
             raise OptionError(
                 "--topk-straight-through changes training only, where --topk-phase generate does not select"
+            )
+        if str(self.attention_kernel) == "long" and (self.topk_straight_through or str(self.topk_order) == "after"):
+            raise OptionError(
+                "--attention-kernel long never sees the weights of all keys, which {} needs; "
+                "leave one of them out".format(
+                    "--topk-straight-through" if self.topk_straight_through else "--topk-order after"
+                )
             )
         if self.entmax_alpha is not None and not ALPHA_MIN <= self.entmax_alpha <= ALPHA_MAX:
             raise OptionError(
@@ -320,6 +343,7 @@ class SparseAttentionConfig(FairseqDataclass):
             pattern=pattern,
             span=self.attention_span or 0,
             pattern_seed=self.pattern_seed,
+            kernel=str(self.attention_kernel),
         )
 
 
@@ -348,6 +372,7 @@ class SiteConfig:
     pattern: str = "full"
     span: int = 0
     pattern_seed: int = 1
+    kernel: str = "auto"
 
     def keys_kept(self, keys: int) -> int:
         """k for a row of ``keys`` keys: --topk, or max(ceil(keys / R), --topk-min)."""
@@ -373,6 +398,7 @@ _CHOICES = {
     "topk_phase": ("both", "train", "generate"),
     "topk_order": ("before", "after"),
     "rela_norm": ("gated", "plain"),
+    "attention_kernel": KERNELS,
 }
 
 

@@ -81,7 +81,6 @@ def test_is_used_only_for_what_it_computes(monkeypatch):
     mappings.topk(scores, 3, ties="break")
     assert calls == [(3, True)]
     mappings.topk(scores, 3, order="after")
-    mappings.topk(scores, 3, straight_through=True)
     mappings.topk(scores, 9)
     fused.takes = lambda scores: False
     mappings.topk(scores, 3)

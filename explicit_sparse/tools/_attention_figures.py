@@ -17,10 +17,10 @@ _KIND_COLOURS = {"end of sentence": "#000000", "punctuation": "#E69F00", "same p
                  "neighbour": "#56B4E9", "other": "#0072B2"}  # fmt: skip
 _SEQUENTIAL = "viridis_r"  # yellow to dark violet: even steps for colour-blind readers too, and no grey, which means 0
 _ZERO, _HATCH = "#d9d9d9", "#9a9a9a"  # an allowed key with weight exactly 0
-_DPI = 110
+_DPI = 100
 _CELL = 0.21  # inches of a heat map for a token: room for its label at _LABEL points
 _LABEL = 8
-_WIDEST = 10.4  # inches, the width of the page; panels beyond it go below each other
+_WIDEST = 11.5  # inches, the width of the page; panels beyond it go below each other
 _LONGEST_LABEL = 24
 
 

@@ -56,7 +56,8 @@ def draw_all(report: Dict[str, Any], folder: Path) -> Tuple[List[Figure], List[s
 
     families, notes = choose_fonts(report)
     style = {"font.family": families, "font.size": 9, "hatch.linewidth": 0.5, "hatch.color": _HATCH,
-             "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "explicit-sparse"}  # fmt: skip
+             "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "explicit-sparse",
+             "text.parse_math": False}  # fmt: skip
     figures: List[Figure] = []
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the notes say so, once
@@ -170,8 +171,7 @@ def _describe_map(weights: Sequence[Sequence[Optional[float]]]) -> str:
 
 
 def _short(label: str) -> str:
-    label = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-    return label.replace("$", r"\$")  # no mathematics
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 
 def _label_inches(labels: Sequence[str]) -> float:

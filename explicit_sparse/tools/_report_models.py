@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from fairseq import checkpoint_utils, tasks
+from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 import explicit_sparse  # noqa: F401  registers our models
@@ -136,8 +137,10 @@ def _build(path: Path, file: str, data: Path):
     trained_on, options.data = options.data, str(data)
     try:
         task = tasks.setup_task(options)
-    except Exception as error:
+    except Exception as error:  # fairseq raises plain Exception where it finds no language pair
         raise ReportError(f"{data}: not a folder of fairseq-preprocess for {path} ({error})") from error
+    if not isinstance(task, TranslationTask):
+        raise ReportError(f"{path}: trained on the task {type(task).__name__}; a report reads data of the translation task")
     sides = (("encoder", "source", task.source_dictionary), ("decoder", "target", task.target_dictionary))
     for part, side, dictionary in sides:
         trained = state["model"][f"{part}.embed_tokens.weight"].size(0)

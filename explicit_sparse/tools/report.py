@@ -155,7 +155,7 @@ def make_report(arguments: argparse.Namespace, command: str) -> Dict[str, Any]:
         sentences = translate(
             systems[0], sentences, arguments.beam, device, arguments.max_tokens, Progress("translated", len(sentences))
         )
-        sentences = [s for s in sentences if not leave_out(s, systems, notes, "the translation of ")]
+        sentences = readable(sentences, systems, notes, "after translation, ")
         mapped = [index for index in mapped if any(s.index == index for s in sentences)]
 
     dictionaries = systems[0].task.source_dictionary, systems[0].task.target_dictionary
@@ -221,18 +221,21 @@ def read_sentences(
             if wrong:
                 raise ReportError(f"--input {arguments.input}, line {sentence.index + 1}: {wrong}; take the line out")
     else:
-        sentences = [s for s in sentences if not leave_out(s, systems, notes, "")]
+        sentences = readable(sentences, systems, notes)
     if not sentences:
         raise ReportError("no sentence to read" + "".join(f"; {note}" for note in notes))
     return everything, sentences
 
 
-def leave_out(sentence: Sentence, systems: Sequence[System], notes: List[str], what: str) -> bool:
-    """Whether some model cannot read the sentence; then a note says so."""
-    wrong = what_is_wrong(sentence, systems)
-    if wrong:
-        notes.append(f"{what}sentence {sentence.index} is left out: {wrong}")
-    return bool(wrong)
+def readable(
+    sentences: Sequence[Sentence], systems: Sequence[System], notes: List[str], when: str = ""
+) -> List[Sentence]:
+    """The sentences that every model can read; a note says how many cannot be, and why the first of them."""
+    wrong = [(sentence.index, what_is_wrong(sentence, systems)) for sentence in sentences]
+    left_out = [(index, reason) for index, reason in wrong if reason]
+    if left_out:
+        notes.append(f"{when}{len(left_out)} left out, the first of them sentence {left_out[0][0]}: {left_out[0][1]}")
+    return [sentence for sentence, (_, reason) in zip(sentences, wrong) if not reason]
 
 
 def choose_sentences(

@@ -1,5 +1,6 @@
 """The report tool on small trained models: every number it can check, its page in a real browser, and bad input."""
 import base64
+import dataclasses
 import json
 import re
 import shutil
@@ -125,7 +126,8 @@ def test_course_of_alpha(comparison, trained):
 def test_files_and_summary(trained, toy_data, tmp_path, capsys):
     out = tmp_path / "report"
     assert report.main([trained["rela"], "--data", toy_data, "--out", out, "--cpu", "--name", "mine", "--words"]) == 0
-    printed = capsys.readouterr().out
+    printed, progress = capsys.readouterr()
+    assert "read 13 of 13 sentences" in progress
     assert "mine" in printed and "encoder-self" in printed and str(out / "report.html") in printed
     numbers = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert {figure["file"] for figure in numbers["figures"]} == {f"figures/{p.name}" for p in (out / "figures").glob("*.png")}
@@ -159,6 +161,20 @@ def test_own_output_of_source_lines(trained, toy_data, tmp_path):
     assert "1 of 10 tokens" in numbers["notes"][0]
     html = (out / "report.html").read_text(encoding="utf-8")
     assert "1 of 10 tokens" in html
+
+
+def test_sentences_that_cannot_be_read_are_left_out_with_a_note(trained, toy_data, tmp_path, monkeypatch):
+    def with_an_empty_one(system, subset):
+        sentences = read_subset(system, subset)
+        return [dataclasses.replace(sentences[0], source=sentences[0].source[-1:]), *sentences[1:]]
+
+    monkeypatch.setattr(report, "read_subset", with_an_empty_one)
+    out = tmp_path / "report"
+    assert report.main([trained["topk"], "--data", toy_data, "--out", out, "--cpu"]) == 0
+    numbers = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert numbers["data"]["sentences"] == 12
+    assert numbers["notes"] == ["1 left out, the first of them sentence 0: its source is empty"]
+    assert (out / numbers["alignment"][0]["file"]).read_text().startswith("\n")  # lines stay those of the data
 
 
 def test_gold_alignment_finds_the_best_head(trained, toy_data, tmp_path):
@@ -201,7 +217,7 @@ def test_page_opens_in_a_real_browser_without_errors(comparison, tmp_path):
           errors: errors, images: images.length, described: images.filter(i => i.alt.length > 40).length,
           drawn: images.filter(i => i.complete && i.naturalWidth > 100).length,
           elsewhere: performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length,
-          overflow: document.documentElement.scrollWidth - innerWidth,
+          overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
         });
       });
     </script>"""

@@ -1,4 +1,4 @@
-"""Runs models over sentences and adds up what their attention does; memory does not grow with the number of sentences."""
+"""Runs models over sentences and adds up what their attention does, in memory that does not grow with their number."""
 
 from collections import defaultdict
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
@@ -9,7 +9,7 @@ from torch import Tensor
 from explicit_sparse.mappings import NEG_INF
 
 from . import _attention_statistics as stats
-from ._report_data import Batch, Sentence, symbols
+from ._report_data import Batch, symbols
 from ._report_models import System
 from ._word_alignment import align
 

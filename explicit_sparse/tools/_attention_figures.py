@@ -61,7 +61,15 @@ def draw_all(report: Dict[str, Any], folder: Path) -> Tuple[List[Figure], List[s
     figures: List[Figure] = []
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the notes say so, once
-        for draw in (_draw_comparisons, _draw_maps, _draw_density, _draw_profile, _draw_diversity, _draw_alpha, _draw_course):
+        for draw in (
+            _draw_comparisons,
+            _draw_maps,
+            _draw_density,
+            _draw_profile,
+            _draw_diversity,
+            _draw_alpha,
+            _draw_course,
+        ):
             figures.extend(draw(report, folder))
     return figures, notes
 
@@ -74,8 +82,8 @@ def choose_fonts(report: Dict[str, Any]) -> Tuple[List[str], List[str]]:
         return families, []
     some = missing if len(missing) <= 20 else missing[:20] + "…"
     return families, [
-        f"no installed font has glyphs for {len(missing)} characters of the heat maps' labels ({some}), which appear as boxes "
-        "there: install one, such as Noto (Debian: fonts-noto-core, fonts-noto-cjk), and make the report again"
+        f"no installed font has glyphs for {len(missing)} characters of the heat maps' labels ({some}), which appear "
+        "as boxes there: install one, such as Noto (Debian: fonts-noto-core, fonts-noto-cjk), and make the report again"
     ]
 
 
@@ -133,7 +141,9 @@ def _draw_map(one: Dict[str, Any], folder: Path) -> Figure:
     )  # fmt: skip
     bar.set_label("weight (square-root scale); grey hatched: exactly 0; blank: not allowed", fontsize=_LABEL)
     bar.ax.tick_params(labelsize=_LABEL)
-    bar.set_ticks([largest * share for share in (0, 0.04, 0.25, 1)], labels=[f"{largest * s:.2g}" for s in (0, 0.04, 0.25, 1)])
+    bar.set_ticks(
+        [largest * share for share in (0, 0.04, 0.25, 1)], labels=[f"{largest * s:.2g}" for s in (0, 0.04, 0.25, 1)]
+    )
 
     head = "average over heads" if one["head"] == "average" else f"head {one['head']}"
     title = f"Sentence {one['sentence']}, {one['site']}, layer {one['layer']}, {head}"
@@ -153,8 +163,12 @@ def _heat(axis: Any, weights: Sequence[Sequence[Optional[float]]], norm: Any) ->
     queries, keys = values.shape
     edges = np.arange(keys + 1) - 0.5, np.arange(queries + 1) - 0.5
     if (values == 0).any():  # one hatched ground for all zeros, which the other cells cover
-        axis.add_patch(Rectangle((-0.5, -0.5), keys, queries, facecolor=_ZERO, hatch="////", edgecolor=_HATCH, linewidth=0))
-        axis.pcolormesh(*edges, np.ma.masked_where(~np.isnan(values), np.zeros_like(values)), cmap=ListedColormap(["white"]))
+        axis.add_patch(
+            Rectangle((-0.5, -0.5), keys, queries, facecolor=_ZERO, hatch="////", edgecolor=_HATCH, linewidth=0)
+        )
+        axis.pcolormesh(
+            *edges, np.ma.masked_where(~np.isnan(values), np.zeros_like(values)), cmap=ListedColormap(["white"])
+        )
     axis.pcolormesh(*edges, np.ma.masked_where(~(values > 0), values), cmap=_SEQUENTIAL, norm=norm)
     axis.set_xlim(-0.5, keys - 0.5)
     axis.set_ylim(queries - 0.5, -0.5)
@@ -225,10 +239,14 @@ def _draw_grid(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    systems = [s for s in report["systems"] if any(of_layer(layer) for site in s["sites"].values() for layer in site["layers"])]
+    systems = [
+        s for s in report["systems"] if any(of_layer(layer) for site in s["sites"].values() for layer in site["layers"])
+    ]
     sites = _sites(report)
     tables = {
-        (s["name"], site): [of_layer(layer) for layer in s["sites"][site]["layers"]] for s in systems for site in s["sites"]
+        (s["name"], site): [of_layer(layer) for layer in s["sites"][site]["layers"]]
+        for s in systems
+        for site in s["sites"]
     }
     heads = max(len(row) for table in tables.values() for row in table)
     layers = max(len(table) for table in tables.values())
@@ -247,7 +265,9 @@ def _draw_grid(
             for y, values in enumerate(table):
                 for x, value in enumerate(values):
                     dark = norm(value) > 0.55
-                    axis.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if dark else "black")
+                    axis.text(
+                        x, y, f"{value:.2f}", ha="center", va="center", fontsize=7, color="white" if dark else "black"
+                    )
             axis.set_xticks(range(len(table[0])))
             axis.set_yticks(range(len(table)))
             axis.tick_params(length=0, labelsize=_LABEL)
@@ -320,7 +340,7 @@ def _lines(axis: Any, report: Dict[str, Any], site: str, read: Callable[[Dict[st
     for number, system in _having(report, site):
         layers = system["sites"][site]["layers"]
         points = [(n, read(layer)) for n, layer in enumerate(layers) if read(layer) is not None]
-        axis.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[number % 8], marker=_MARKERS[number % 8],
+        axis.plot(*zip(*points), color=COLOURS[number % 8], marker=_MARKERS[number % 8],
             label=system["name"], linewidth=1.6, markersize=5)  # fmt: skip
         axis.set_xticks(range(len(layers)))
     axis.margins(x=0.15)
@@ -357,7 +377,9 @@ def _draw_alpha(report: Dict[str, Any], folder: Path) -> List[Figure]:
     for row in axes:
         row[0].set_ylabel("heads")
     title = "Learned alpha of the heads: 1 is softmax, 2 sparsemax"
-    ranges = [f"{s['name']}, {site}: {min(a):.2f} to {max(a):.2f}, mean {sum(a) / len(a):.2f}" for s, site, a in learned]
+    ranges = [
+        f"{s['name']}, {site}: {min(a):.2f} to {max(a):.2f}, mean {sum(a) / len(a):.2f}" for s, site, a in learned
+    ]
     alt = f"{title}. A histogram for each site. " + "; ".join(ranges) + "."
     histogram = Figure(_save(figure, folder, "alpha_histogram"), "alpha", title, alt, wide=False)
     grid = _draw_grid(
@@ -377,8 +399,9 @@ def _draw_course(report: Dict[str, Any], folder: Path) -> List[Figure]:
     for axis, site in zip(axes[0], sites):
         for layer, heads in enumerate(course[0]["sites"][site]):
             for head in range(len(heads)):
-                axis.plot(updates, [point["sites"][site][layer][head] for point in course], color=COLOURS[layer % 8],
-                    marker=_MARKERS[layer % 8], markersize=3, linewidth=1.2, label=None if head else f"layer {layer}")  # fmt: skip
+                alphas = [point["sites"][site][layer][head] for point in course]
+                axis.plot(updates, alphas, color=COLOURS[layer % 8], marker=_MARKERS[layer % 8], markersize=3,
+                    linewidth=1.2, label=None if head else f"layer {layer}")  # fmt: skip
         axis.set_title(site)
         axis.set_xlabel("updates")
         axis.set_ylim(1, 2)
@@ -436,7 +459,8 @@ def _draw_comparison(pair: Dict[str, Any], folder: Path) -> Figure:
     _legend(figure, axes[0][0], len(KINDS))
     title = f"Where {b} attends and {a} does not"
     numbers = [
-        "{}: {:.0%} of {}'s weight lies outside the support of a head of {}, {:.0%} of {}'s weight where {} does not attend".format(
+        "{}: {:.0%} of {}'s weight lies outside the support of a head of {}, "
+        "{:.0%} of {}'s weight where {} does not attend".format(
             site, values["mean"]["outside_head"]["all"], a, b, values["mean"]["new"]["all"], b, a)
         for site, values in pair["sites"].items()
     ]  # fmt: skip
@@ -462,4 +486,6 @@ def _list_means(report: Dict[str, Any], name: str, form: str) -> str:
 def _legend(figure: Any, axis: Any, entries: int) -> None:
     """One legend for all panels, above them; none for a single entry."""
     if entries > 1:
-        figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=min(entries, 5), frameon=False)
+        figure.legend(
+            *axis.get_legend_handles_labels(), loc="outside upper center", ncols=min(entries, 5), frameon=False
+        )

@@ -1,6 +1,6 @@
 """What attention weights say, as pure functions on tensors: how sparse, where to, how heads differ.
 
-Shapes: N queries (padding left out), H heads, S keys; B sentences, T queries of a sentence; "..." stands for any leading
+Shapes: N queries (padding left out), H heads, S keys; B sentences, T queries of a sentence; "..." is any leading
 dimensions. Weights are those that the model multiplied the values by; a key that is not allowed (padding, the future)
 has weight exactly 0. Every function leaves its arguments alone and computes in their dtype.
 """

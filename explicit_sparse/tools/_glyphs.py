@@ -24,7 +24,9 @@ def fonts_for(text: Iterable[str]) -> Tuple[List[str], str]:
     missing = needed - _characters(_DEFAULT)
     while missing:
         candidates = {name: missing & _characters(name) for name in _installed()}
-        best = max(candidates, key=lambda name: (len(candidates[name]), "Noto" in name, "Sans" in name, name), default=None)
+        best = max(
+            candidates, key=lambda name: (len(candidates[name]), "Noto" in name, "Sans" in name, name), default=None
+        )
         if best is None or not candidates[best]:
             break
         families.append(best)

@@ -84,8 +84,8 @@ def load_systems(paths: Sequence[Path], names: Sequence[str], data: Path) -> Lis
         languages = [(s.task.cfg.source_lang, s.task.cfg.target_lang) for s in (first, system)]
         if languages[0] != languages[1]:
             raise ReportError(
-                f"{system.checkpoint} translates {'-'.join(languages[1])}, {first.checkpoint} {'-'.join(languages[0])}: "
-                "compare models of one direction"
+                f"{system.checkpoint} translates {'-'.join(languages[1])}, {first.checkpoint} "
+                f"{'-'.join(languages[0])}: compare models of one direction"
             )
     return systems
 
@@ -105,7 +105,9 @@ def _load(path: Path, data: Path) -> System:
     else:
         model, task = _build(path, str(path), data)
     attentions = {
-        site: [module for module in model.modules() if isinstance(module, SparseMultiheadAttention) and module.site == site]
+        site: [
+            module for module in model.modules() if isinstance(module, SparseMultiheadAttention) and module.site == site
+        ]
         for site in SITES
     }
     attentions = {site: modules for site, modules in attentions.items() if modules}
@@ -140,7 +142,9 @@ def _build(path: Path, file: str, data: Path):
     except Exception as error:  # fairseq raises plain Exception where it finds no language pair
         raise ReportError(f"{data}: not a folder of fairseq-preprocess for {path} ({error})") from error
     if not isinstance(task, TranslationTask):
-        raise ReportError(f"{path}: trained on the task {type(task).__name__}; a report reads data of the translation task")
+        raise ReportError(
+            f"{path}: trained on the task {type(task).__name__}; a report reads data of the translation task"
+        )
     sides = (("encoder", "source", task.source_dictionary), ("decoder", "target", task.target_dictionary))
     for part, side, dictionary in sides:
         trained = state["model"][f"{part}.embed_tokens.weight"].size(0)
@@ -149,8 +153,8 @@ def _build(path: Path, file: str, data: Path):
         # A checkpoint holds no vocabulary: where the sizes agree, only its own training data can tell.
         if trained != len(dictionary) or (old.exists() and _symbols(old) != _symbols(new)):
             raise ReportError(
-                f"{data} has another vocabulary than {path} was trained on ({side} side: {len(dictionary)} and {trained} "
-                "symbols); give the folder it was trained on, or data prepared with its dictionary"
+                f"{data} has another vocabulary than {path} was trained on ({side} side: {len(dictionary)} and "
+                f"{trained} symbols); give the folder it was trained on, or data prepared with its dictionary"
             )
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task([file], task=task, state=state)
     return models[0], task
@@ -204,7 +208,9 @@ def alpha_course(paths: Sequence[Path]) -> List[Dict[str, Any]]:
         if update is None:
             raise ReportError(f"{path}: does not say after how many updates it was written")
         if update in points:
-            raise ReportError(f"{path}: a second checkpoint after {update} updates; give each once, all of one training")
+            raise ReportError(
+                f"{path}: a second checkpoint after {update} updates; give each once, all of one training"
+            )
         sites = {site: _alphas_of(state["model"], name) for site, name in _ATTENTION_OF.items()}
         points[update] = {site: alphas for site, alphas in sites.items() if alphas}
         if not points[update]:

@@ -183,7 +183,9 @@ def of_alignment(
                         rate.add(as_links(words[row]), gold[index])
                     entry["aer"] = rate.value
                 rates.append(entry)
-        wanted = [rate for rate in rates if choice is None or (rate["layer"], rate["head"]) == _parse_aligner(system, choice)]
+        wanted = [
+            rate for rate in rates if choice is None or (rate["layer"], rate["head"]) == _parse_aligner(system, choice)
+        ]
         if gold and wanted:
             chosen = min(wanted, key=lambda rate: rate["aer"])
         else:
@@ -206,8 +208,8 @@ def check_gold(gold: Dict[int, GoldLinks], sentences: Iterable[Sentence], collec
         for link in sorted(gold[sentence.index].possible):
             if link[0] >= source or link[1] >= target:
                 raise ReportError(
-                    f"--gold {file}, line {sentence.index + 1}: link {link[0]}-{link[1]}, but the sentence has {source} source "
-                    f"and {target} target words; links count from 0, source word first"
+                    f"--gold {file}, line {sentence.index + 1}: link {link[0]}-{link[1]}, but the sentence has "
+                    f"{source} source and {target} target words; links count from 0, source word first"
                 )
 
 

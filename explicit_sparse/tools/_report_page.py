@@ -55,7 +55,8 @@ def summary(report: Dict[str, Any]) -> str:
     """The report's main numbers as text for a terminal."""
     data = report["data"]
     lines = [
-        f"{data['sentences']} sentences of {data['from']} ({'-'.join(data['languages'])}); the decoder read {data['target']}",
+        f"{data['sentences']} sentences of {data['from']} ({'-'.join(data['languages'])}); "
+        f"the decoder read {data['target']}",
         "",
     ]
     header = ("system", "site", "support", "density", "entropy", "on </s>", "empty", f"beyond {TAIL_K}", "diversity")
@@ -80,7 +81,8 @@ def summary(report: Dict[str, Any]) -> str:
         if "aer" in entry:
             kind = "shifted" if entry["shifted"] else "ordinary"
             lines.append(
-                f"{entry['system']}: alignment error rate {entry['aer']:.3f}, layer {entry['layer']}, head {entry['head']}, {kind}"
+                f"{entry['system']}: alignment error rate {entry['aer']:.3f}, "
+                f"layer {entry['layer']}, head {entry['head']}, {kind}"
             )
     lines.extend(f"note: {note}" for note in report["notes"])
     return "\n".join(lines) + "\n"
@@ -94,6 +96,8 @@ def _columns(rows: List[tuple]) -> List[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     numbers_from = 2 if len(rows[0]) > 5 else 1  # the columns before it hold text
     return [
-        "  ".join(cell.ljust(w) if i < numbers_from else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip()
+        "  ".join(
+            cell.ljust(w) if i < numbers_from else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+        ).rstrip()
         for row in rows
     ]

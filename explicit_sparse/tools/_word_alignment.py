@@ -68,7 +68,7 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
     """The source word that each target word attends to most.
 
     Subwords are joined first (:func:`join_words`); the end-of-sentence symbol is no word, on neither side.
-    *Ordinary*: target token t is aligned by the query that predicts it. *Shifted*: by the next query, whose input it is.
+    *Ordinary*: target token t is aligned by the query that predicts it. *Shifted*: by the next query, which reads it.
 
     Args:
         weights: (..., T, S), cross-attention of one sentence pair, both with the end-of-sentence symbol last. Query t

@@ -1,4 +1,6 @@
-"""Shows what the attention of trained models does: ``python -m explicit_sparse.tools.report CHECKPOINT --data DIR --out DIR``.
+"""Shows what the attention of trained models does.
+
+    python -m explicit_sparse.tools.report CHECKPOINT --data DIR --out DIR
 
 Feeds sentences through one or more models and writes pictures, every number (report.json) and one page with all of it
 (report.html). What each number is: docs/report.md.
@@ -59,14 +61,21 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT", type=Path, help="a model; with --compare two or more")
     add("--data", required=True, metavar="DIR", type=Path, help="folder made by fairseq-preprocess")
-    add("--out", required=True, metavar="DIR", type=Path, help="the report's folder; a report already there is replaced")
+    add(
+        "--out", required=True, metavar="DIR", type=Path, help="the report's folder; a report already there is replaced"
+    )
     add("--compare", action="store_true", help="compare each further model with the first")
     add("--name", metavar="NAME", action="append", default=[], help="call the model so; once for each, in their order")
 
     text = parser.add_argument_group("sentences")
     add = text.add_argument
     add("--gen-subset", metavar="NAME", help="part of the data (default: test)")
-    add("--input", metavar="FILE", type=Path, help="instead: source lines, tokenised and cut into subwords like the data")
+    add(
+        "--input",
+        metavar="FILE",
+        type=Path,
+        help="instead: source lines, tokenised and cut into subwords like the data",
+    )
     add("--own-output", action="store_true", help="read the first model's own translation, not the reference")
     add("--beam", metavar="N", type=int, default=5, help="of its translation (default: 5)")
     add("--max-sentences", metavar="N", type=int, default=1000, help="take the first N (default: 1000)")
@@ -85,10 +94,13 @@ def make_parser() -> argparse.ArgumentParser:
     add = more.add_argument
     add("--course", metavar="CHECKPOINT", nargs="+", type=Path, default=[],
         help="checkpoints of one training: how its learned alpha went")  # fmt: skip
-    add("--gold", metavar="FILE", type=Path, help="gold alignment of the subset in Pharaoh format (3-4 sure, 3?4 possible)")
-    add("--align", metavar="LAYER[:HEAD]", help="cross-attention that aligns words; without HEAD the average of the layer "
+    add("--gold", metavar="FILE", type=Path,
+        help="gold alignment of the subset in Pharaoh format (3-4 sure, 3?4 possible)")  # fmt: skip
+    add("--align", metavar="LAYER[:HEAD]",
+        help="cross-attention that aligns words; without HEAD the average of its heads "
         "(default: with --gold the best of all, else the average of the last layer but one)")  # fmt: skip
-    add("--shift", action="store_true", help="without --gold: align a token by the query that reads it, not predicts it")
+    add("--shift", action="store_true",
+        help="without --gold: align a token by the query that reads it, not predicts it")  # fmt: skip
     return parser
 
 
@@ -161,7 +173,11 @@ def make_report(arguments: argparse.Namespace, command: str) -> Dict[str, Any]:
     dictionaries = systems[0].task.source_dictionary, systems[0].task.target_dictionary
     subwords = detect_subwords(dictionaries[0]), detect_subwords(dictionaries[1])
     collection = Collection(
-        systems, device, subwords, mapped, numbers.choose_aligners(systems, arguments.align, arguments.shift, bool(gold))
+        systems,
+        device,
+        subwords,
+        mapped,
+        numbers.choose_aligners(systems, arguments.align, arguments.shift, bool(gold)),
     )
     if gold:
         numbers.check_gold(gold, sentences, collection, str(arguments.gold))
@@ -209,8 +225,8 @@ def read_sentences(
         if unknown:
             total = sum(len(sentence.source) - 1 for sentence in everything)
             notes.append(
-                f"{unknown} of {total} tokens of {arguments.input} are not in the dictionary: is it tokenised and cut into "
-                "subwords like the training data?"
+                f"{unknown} of {total} tokens of {arguments.input} are not in the dictionary: is it tokenised and cut "
+                "into subwords like the training data?"
             )
     else:
         everything = read_subset(systems[0], arguments.gen_subset or "test")

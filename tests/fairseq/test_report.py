@@ -1,4 +1,5 @@
 """The report tool on small trained models: every number it can check, its page in a real browser, and bad input."""
+
 import base64
 import dataclasses
 import json
@@ -51,7 +52,9 @@ def comparison(tmp_path_factory, trained, toy_data):
     """A comparison with everything in it: (folder, report.json)."""
     out = tmp_path_factory.mktemp("out") / "report"
     arguments = [trained["dense"], trained["topk"], trained["entmax"], "--compare", "--course", *trained["course"]]
-    assert report.main([*arguments, "--data", toy_data, "--out", out, "--cpu", "--site", "all", "--sentences", "0,5"]) == 0
+    assert (
+        report.main([*arguments, "--data", toy_data, "--out", out, "--cpu", "--site", "all", "--sentences", "0,5"]) == 0
+    )
     return out, json.loads((out / "report.json").read_text(encoding="utf-8"))
 
 
@@ -68,7 +71,10 @@ def test_numbers_of_known_systems(comparison):
         for head in entmax["sites"][site]["layers"][0]["heads"]:
             assert 1 < head["alpha"] < 2
     assert topk["sites"]["cross"]["mean"]["support"] == 2
-    assert "next" not in topk["sites"]["decoder-self"]["best_heads"] and "word" in topk["sites"]["encoder-self"]["best_heads"]
+    assert (
+        "next" not in topk["sites"]["decoder-self"]["best_heads"]
+        and "word" in topk["sites"]["encoder-self"]["best_heads"]
+    )
 
 
 def test_comparison_says_where_top_k_attends_and_dense_does_not(comparison):
@@ -107,8 +113,9 @@ def test_padding_and_batches_change_nothing(trained, toy_data):
         for batch in make_batches(systems[0], sentences, 10_000, size):
             collection.read(batch)
         results.append([
-            *(tally.mean()[name] for t in collection.tallies.values() for tally in t.values() for name in ("entropy", "density")),
-            *(tally.diversity() for t in collection.tallies.values() for tally in t.values()),
+            *(tally.mean()["entropy"] for of_system in collection.tallies.values() for tally in of_system.values()),
+            *(tally.mean()["density"] for of_system in collection.tallies.values() for tally in of_system.values()),
+            *(tally.diversity() for of_system in collection.tallies.values() for tally in of_system.values()),
             *(pair.measures()["moved"]["all"] for pair in collection.pairs["top-k 2"].values()),
         ])  # fmt: skip
     assert results[0] == pytest.approx(results[1], abs=1e-5) and results[0] == pytest.approx(results[2], abs=1e-5)
@@ -130,7 +137,9 @@ def test_files_and_summary(trained, toy_data, tmp_path, capsys):
     assert "read 13 of 13 sentences" in progress
     assert "mine" in printed and "encoder-self" in printed and str(out / "report.html") in printed
     numbers = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert {figure["file"] for figure in numbers["figures"]} == {f"figures/{p.name}" for p in (out / "figures").glob("*.png")}
+    assert {figure["file"] for figure in numbers["figures"]} == {
+        f"figures/{p.name}" for p in (out / "figures").glob("*.png")
+    }
     assert {p.stem for p in (out / "figures").glob("*.svg")} == {p.stem for p in (out / "figures").glob("*.png")}
     assert len((out / "alignment" / "mine.pharaoh").read_text().splitlines()) == 13
     assert not any("@@" in label for m in numbers["maps"] for label in m["queries"] + m["keys"])
@@ -153,7 +162,10 @@ def test_own_output_of_source_lines(trained, toy_data, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("Ein@@ s zwe@@ i .\nelf ach@@ t Katze .\n", encoding="utf-8")
     out = tmp_path / "report"
-    assert report.main([trained["topk"], "--data", toy_data, "--input", lines, "--out", out, "--cpu", "--sentences", "1"]) == 0
+    assert (
+        report.main([trained["topk"], "--data", toy_data, "--input", lines, "--out", out, "--cpu", "--sentences", "1"])
+        == 0
+    )
     numbers = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert numbers["data"]["sentences"] == 2 and "own translation" in numbers["data"]["target"]
     [one] = numbers["maps"]
@@ -204,7 +216,7 @@ def find_chromium():
 
 
 def test_page_opens_in_a_real_browser_without_errors(comparison, tmp_path):
-    """Every figure of the report is decoded and has an alt text, nothing is loaded from elsewhere, nothing overflows."""
+    """Every figure is decoded and has an alt text, nothing is loaded from elsewhere, nothing overflows."""
     chromium = find_chromium()
     out, numbers = comparison
     html = (out / "report.html").read_text(encoding="utf-8")
@@ -224,20 +236,27 @@ def test_page_opens_in_a_real_browser_without_errors(comparison, tmp_path):
     page = tmp_path / "probed.html"
     page.write_text(html.replace("<head>", "<head>" + probe, 1), encoding="utf-8")
     for width in (500, 1280):
+        command = [
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+            "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
+            f"--window-size={width},900", "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom",
+            page.as_uri(),
+        ]  # fmt: skip
         done = subprocess.run(
-            [
-                chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}",
-                f"--window-size={width},900", "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom",
-                page.as_uri(),
-            ],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", timeout=180,
-        )  # fmt: skip
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", timeout=180
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         seen = json.loads(re.search(r"<title>(\{.*?\})</title>", done.stdout).group(1))
         figures = len(numbers["figures"])
         assert figures == 6 + 2 + 4 + 3  # heat maps, comparisons, density to diversity, alpha
-        assert seen == {"errors": 0, "images": figures, "described": figures, "drawn": figures, "elsewhere": 0, "overflow": 0}
+        assert seen == {
+            "errors": 0,
+            "images": figures,
+            "described": figures,
+            "drawn": figures,
+            "elsewhere": 0,
+            "overflow": 0,
+        }
         assert ":CONSOLE" not in done.stderr
 
 

@@ -1,4 +1,5 @@
 """Word alignment from attention weights, and its error rate, against cases worked out by hand."""
+
 import pytest
 import torch
 
@@ -30,7 +31,9 @@ def test_a_word_that_attends_to_no_word_stays_unaligned():
 def test_error_rate():
     # A = {0-0, 1-1, 2-2}, S = {0-0, 1-2}, P = S and {1-1}: |A n S| = 1, |A n P| = 2
     rate = ErrorRate()
-    rate.add(frozenset({(0, 0), (1, 1), (2, 2)}), GoldLinks(frozenset({(0, 0), (1, 2)}), frozenset({(0, 0), (1, 2), (1, 1)})))
+    rate.add(
+        frozenset({(0, 0), (1, 1), (2, 2)}), GoldLinks(frozenset({(0, 0), (1, 2)}), frozenset({(0, 0), (1, 2), (1, 1)}))
+    )
     assert rate.value == pytest.approx(1 - (1 + 2) / (3 + 2))
     # a second sentence, all found: counts add up, rates are not averaged
     rate.add(frozenset({(0, 0)}), GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0)})))

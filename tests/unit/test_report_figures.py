@@ -1,4 +1,5 @@
 """The report's pictures: three looks of a cell, room for labels, glyphs or a notice."""
+
 import pytest
 import torch
 
@@ -62,7 +63,6 @@ def test_one_colour_scale_for_all_panels(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "_heat", lambda axis, weights, norm: norms.append(norm))
     figures._draw_map(heat_map(["a"], ["x", "y"], [[0.2, 0.8]], [[0.6, 0.4]]), tmp_path)
     assert norms[0] is norms[1] and norms[0].vmax == 0.8
-
 
 
 @pytest.fixture

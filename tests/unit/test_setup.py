@@ -16,8 +16,9 @@ SETUP = ROOT / "scripts" / "setup.sh"
 
 def run(*command, cwd=None, **environment):
     environment = {**os.environ, **environment}
+    command = list(map(str, command))
     return subprocess.run(
-        list(map(str, command)), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment
     )
 
 
@@ -41,7 +42,8 @@ def test_every_hard_requirement_and_extra_is_pinned():
 
 
 def test_an_installed_package_has_what_is_no_python(tmp_path):
-    done = run(sys.executable, ROOT / "setup.py", "-q", "egg_info", "--egg-base", tmp_path, "build_py", "--build-lib", tmp_path, cwd=ROOT)
+    build = ["egg_info", "--egg-base", tmp_path, "build_py", "--build-lib", tmp_path]
+    done = run(sys.executable, ROOT / "setup.py", "--quiet", *build, cwd=ROOT)
     assert (tmp_path / "explicit_sparse" / "tools" / "report.html.jinja").exists(), done.stderr
 
 

@@ -168,6 +168,8 @@ def make_report(arguments: argparse.Namespace, command: str) -> Dict[str, Any]:
             systems[0], sentences, arguments.beam, device, arguments.max_tokens, Progress("translated", len(sentences))
         )
         sentences = readable(sentences, systems, notes, "after translation, ")
+        if not sentences:
+            raise ReportError(f"{systems[0].checkpoint} translates nothing: every translation is empty")
         mapped = [index for index in mapped if any(s.index == index for s in sentences)]
 
     dictionaries = systems[0].task.source_dictionary, systems[0].task.target_dictionary
@@ -257,7 +259,7 @@ def readable(
 def choose_sentences(
     arguments: argparse.Namespace, everything: Sequence[Sentence], sentences: Sequence[Sentence]
 ) -> List[int]:
-    """Indices of the sentences to draw: as asked, else at the first, second and last-but-one tenth by length."""
+    """Indices of the sentences to draw: as asked, else those at 10, 50 and 90 percent by length."""
     if arguments.sentences is None:
         by_length = sorted(sentences, key=lambda s: (len(s.source), s.index))
         return list(dict.fromkeys(by_length[int(q * (len(by_length) - 1))].index for q in (0.1, 0.5, 0.9)))

@@ -1,4 +1,4 @@
-"""Runs models over sentences and adds up what their attention does, in memory that does not grow with their number."""
+"""Runs models over sentences and adds up what their attention does; weights are kept for chosen sentences only."""
 
 from collections import defaultdict
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple

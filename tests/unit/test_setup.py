@@ -14,10 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SETUP = ROOT / "scripts" / "setup.sh"
 
 
-def run(*command, **environment):
+def run(*command, cwd=None, **environment):
     environment = {**os.environ, **environment}
+    command = list(map(str, command))
     return subprocess.run(
-        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment
     )
 
 
@@ -38,6 +39,12 @@ def test_every_hard_requirement_and_extra_is_pinned():
     pinned = set(re.findall(r"^([a-zA-Z-]+)[=<]", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
     assert {"torch", "entmax", "sacrebleu", "subword-nmt", "sentencepiece", "pytest", "fairseq"} <= wanted
     assert wanted - pinned == set()
+
+
+def test_an_installed_package_has_what_is_no_python(tmp_path):
+    build = ["egg_info", "--egg-base", tmp_path, "build_py", "--build-lib", tmp_path]
+    done = run(sys.executable, ROOT / "setup.py", "--quiet", *build, cwd=ROOT)
+    assert (tmp_path / "explicit_sparse" / "tools" / "report.html.jinja").exists(), done.stderr
 
 
 def test_no_fairseq_is_forced_on_those_who_have_one():

@@ -1,6 +1,6 @@
 """Attention in incremental decoding: the caches of fairseq's module, filled and read with fewer copies."""
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -113,10 +113,11 @@ class CachedMultiheadAttention(MultiheadAttention):
         order, previous_mask = state.pop("order", None), state.get("prev_key_padding_mask")
         if order is not None and previous_mask is not None:
             previous_mask = previous_mask.index_select(0, order)
-        for name, new in (("prev_key", k), ("prev_value", v)):
-            state[name] = append(state[name], order, new) if name in state else new.contiguous()
+        if "prev_key" in state:
+            k, v = appended((state["prev_key"], state["prev_value"]), order, (k, v))
+        state["prev_key"], state["prev_value"] = k.contiguous(), v.contiguous()
         state["prev_key_padding_mask"] = self._append_prev_key_padding_mask(
-            key_padding_mask, previous_mask, k.size(0), state["prev_key"].size(2), static_kv=False
+            key_padding_mask, previous_mask, k.size(0), k.size(2), static_kv=False
         )
         return state["prev_key_padding_mask"]
 
@@ -142,18 +143,22 @@ class CachedMultiheadAttention(MultiheadAttention):
                 state[name] = state[name].index_select(0, rows)
 
 
-def append(previous: Tensor, order: Optional[Tensor], new: Tensor) -> Tensor:
-    """The rows ``order`` of a cache with new steps behind them: (B, H, S, D), (B'',), (B'', H, T, D) -> (B'', H, S+T, D)."""
+def appended(caches: Sequence[Tensor], order: Optional[Tensor], steps: Sequence[Tensor]) -> List[Tensor]:
+    """The rows ``order`` of each cache, (B, H, S, D), with its new steps, (B'', H, T, D), behind: (B'', H, S+T, D)."""
     if order is None:
-        return torch.cat([previous, new], dim=2)
-    if torch.is_grad_enabled() and (previous.requires_grad or new.requires_grad):  # ``out`` has no gradient
-        return torch.cat([previous.index_select(0, order), new], dim=2)
-    bsz, heads, old_len, width = previous.shape
-    grown = previous.new_empty(new.size(0), heads, old_len + new.size(2), width)
-    # Row by row of (B*H, S, D): the pieces to copy are then contiguous, which a CPU copies twice as fast.
-    rows = (order.unsqueeze(-1) * heads + torch.arange(heads, device=order.device)).view(-1)
-    torch.index_select(previous.view(-1, old_len, width), 0, rows, out=grown.flatten(0, 1)[:, :old_len])
-    grown[:, :, old_len:] = new
+        return [torch.cat(pair, dim=2) for pair in zip(caches, steps)]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*caches, *steps)):
+        return [torch.cat([cache.index_select(0, order), new], dim=2) for cache, new in zip(caches, steps)]
+    _, heads, old_len, width = caches[0].shape
+    # Rows of (B*H, S, D): what is copied is then contiguous, which a CPU does twice as fast as rows of (B, H, S, D).
+    rows = torch.add(torch.arange(heads, device=order.device), order.unsqueeze(-1), alpha=heads).view(-1)  # (B''*H,)
+    grown = []
+    for cache, new in zip(caches, steps):
+        both = cache.new_empty(rows.numel(), old_len + new.size(2), width)
+        torch.index_select(cache.flatten(0, 1), 0, rows, out=both[:, :old_len])
+        both = both.view(new.shape[:2] + both.shape[1:])
+        both[:, :, old_len:] = new
+        grown.append(both)
     return grown
 
 

@@ -1,8 +1,10 @@
 """Installs the package; `scripts/setup.sh` calls this with tested versions of everything."""
 import re
+import sys
+import zlib
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 
@@ -18,6 +20,20 @@ def read_long_description():
     return readme.read_text(encoding="utf-8") if readme.exists() else ""
 
 
+def short_kernel():
+    """The compiled kernel, a plain C library that needs no header of torch's: without a compiler the package does without."""
+    source = "explicit_sparse/kernels/short.cpp"
+    openmp = ["-fopenmp"] if sys.platform == "linux" else []
+    return Extension(
+        "explicit_sparse.kernels._short",
+        sources=[source],
+        define_macros=[("SOURCE", str(zlib.crc32((HERE / source).read_bytes())))],
+        extra_compile_args=["-std=c++14", "-O2", "-Wno-psabi"] + openmp,
+        extra_link_args=openmp,
+        optional=True,
+    )
+
+
 NEW_PYTHON = 'python_version >= "3.11" and python_version < "3.13"'
 HAS_WHEEL = 'sys_platform == "linux" and platform_machine == "x86_64"'
 NO_WHEEL = '(sys_platform != "linux" or platform_machine != "x86_64")'
@@ -29,6 +45,7 @@ setup(
     long_description=read_long_description(),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
+    ext_modules=[short_kernel()],
     python_requires=">=3.8",
     install_requires=[
         "torch",

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .kernels import short
+
 NEG_INF = float("-inf")
 
 
@@ -45,6 +47,9 @@ def topk(
 
         p = softmax(s'),   s'_j = s_j if s_j >= t else -inf.
 
+    Short rows on a CPU go through the compiled kernel where there is one, see
+    :mod:`explicit_sparse.kernels.short`: the same keys, the same weights to rounding.
+
     Args:
         scores: (..., S), ``-inf`` = not allowed.
         k: keys kept in each row, at least 1; k >= S is plain softmax.
@@ -64,20 +69,22 @@ def topk(
     """
     if k < 1:
         raise ValueError("topk: k is {}; it must be at least 1".format(k))
+    if straight_through and scores.requires_grad:
+        dense = softmax(scores)
+        return topk(scores.detach(), k, ties, order, renormalize) + (dense - dense.detach())
     if k >= scores.size(-1):
         return softmax(scores)
+    x = _at_least_float32(scores)
+    if order == "before" and short.takes(x, k):
+        return short.topk_softmax(x, k, exactly=ties == "break").to(scores.dtype)
 
     def select(x: Tensor) -> Tensor:
         kept = topk_mask(x, k, ties)
         if order == "before":
-            weights = F.softmax(x.masked_fill(~kept, NEG_INF), dim=-1)
-        else:
-            weights = F.softmax(x, dim=-1) * kept
-            if renormalize:
-                weights = weights / weights.sum(-1, keepdim=True)
-        if straight_through and x.requires_grad:
-            dense = F.softmax(x, dim=-1)
-            weights = weights.detach() + (dense - dense.detach())
+            return F.softmax(x.masked_fill(~kept, NEG_INF), dim=-1)
+        weights = F.softmax(x, dim=-1) * kept
+        if renormalize:
+            weights = weights / weights.sum(-1, keepdim=True)
         return weights
 
     return _rowwise(select, scores)
@@ -195,6 +202,10 @@ def rela(scores: Tensor) -> Tensor:
     return F.relu(scores)  # relu(-inf) = 0, with gradient 0
 
 
+def _at_least_float32(scores: Tensor) -> Tensor:
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
 def _rowwise(mapping, scores: Tensor) -> Tensor:
     """Apply a mapping that needs an allowed key in every row: promises 2 and 3 for all of them.
 
@@ -202,7 +213,7 @@ def _rowwise(mapping, scores: Tensor) -> Tensor:
     would keep the output clean, but NaN would still reach the gradients. Such rows are rare:
     on a CPU it pays to look first, on a GPU looking would make the host wait for the device.
     """
-    x = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    x = _at_least_float32(scores)
     empty = x.detach().amax(-1, keepdim=True) == NEG_INF  # (..., 1)
     if x.device.type == "cpu" and not empty.any():
         weights = mapping(x)

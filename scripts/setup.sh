@@ -9,7 +9,8 @@
 #
 # Python 3.11 and 3.12 get fairseq 0.12.3 (ve-fairseq on 64-bit x86 Linux, elsewhere fairseq-fixed, which needs a
 # C++ compiler); Python 3.8 to 3.10 get fairseq 0.12.2, which needs pip < 24.1. An environment that already
-# has a working fairseq keeps it.
+# has a working fairseq keeps it. With a C++ compiler, attention over short rows gets a compiled kernel; without one it is
+# computed by torch. The last lines say which.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 FORCE=0
@@ -115,7 +116,7 @@ export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 MINOR="$(minor_version python)"
 STAMP="$VIRTUAL_ENV/explicit-sparse-setup"
-FINGERPRINT="$ROOT 3.$MINOR $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | cksum)"
+FINGERPRINT="$ROOT 3.$MINOR $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" "$ROOT/explicit_sparse/kernels/short.cpp" | cksum)"
 if (( FORCE == 0 )) && [[ -f "$STAMP" && "$(cat "$STAMP")" == "$FINGERPRINT" ]]; then
   info "set-up: already done ($VIRTUAL_ENV)"
   exit 0
@@ -126,4 +127,5 @@ install_torch
 install_package
 check_imports
 printf '%s\n' "$FINGERPRINT" > "$STAMP"
+info "$(python -c 'from explicit_sparse.kernels import short; print(short.status())')"
 info "set-up: done ($VIRTUAL_ENV)"

@@ -67,7 +67,7 @@ class CachedMultiheadAttention(MultiheadAttention):
         scores = torch.bmm(group_beams(q, k.size(0)), k.flatten(0, 1).transpose(1, 2))  # (B'*H, B/B'*T, S)
         if mask is not None:
             per_head = scores.view(k.size(0), self.num_heads, -1, k.size(2))
-            scores = per_head.masked_fill(mask[:, None, None].bool(), float("-inf")).flatten(0, 1)
+            per_head.masked_fill_(mask[:, None, None].bool(), float("-inf"))
         scores = split_beams(scores, query.size(1), self.num_heads).flatten(0, 1)  # (B*H, T, S)
         if attn_mask is not None:
             scores = scores + attn_mask

@@ -1,0 +1,80 @@
+"""The benchmark of whole models at tiny sizes: that it runs, and what it measures."""
+import importlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "benchmarks" / "translate.py"
+SYSTEMS = ["dense, fairseq", "dense, ours", "top-k 8", "sparsemax", "1.5-entmax", "alpha-entmax"]
+
+
+def run(*options):
+    command = [sys.executable, str(SCRIPT), *map(str, options)]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path]))
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=environment, timeout=300
+    )
+
+
+@pytest.fixture
+def translate(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return importlib.import_module("translate")
+
+
+def test_joined_lines_have_the_lengths_that_were_asked_for(translate):
+    generator, end = random.Random(3), 2
+    pairs = [
+        tuple(torch.tensor([100 * line + i for i in range(generator.randint(3, 9))] + [end]) for _ in range(2))
+        for line in range(1, 40)
+    ]
+    wanted = [5, 30, 12, 7]
+    found = translate.joined(pairs, iter(wanted + [1000]))
+    assert [[len(side) for side in pair] for pair in found] == [[size, size] for size in wanted]
+    for source, target in found:
+        assert source[-1] == target[-1] == end and end not in source[:-1]
+        assert source[0] == target[0]  # both sides begin with the same line
+    lengths = translate.lengths_of("documents")
+    drawn = [next(lengths) for _ in range(200)]
+    assert min(drawn) >= 256 and max(drawn) <= 512 and len(set(drawn)) > 50
+
+
+@pytest.mark.slow
+def test_every_system_is_measured_beside_stock(tmp_path, toy_prepared):
+    output = tmp_path / "out.json"
+    done = run(
+        "--data", toy_prepared, "--widths", "8", "--heads", "2", "--layers", "1", "--lengths", "data,9", "--beam", "2",
+        "--max-tokens", "60", "--batches", "2", "--rounds", "1", "--output", output,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    written = json.loads(output.read_text(encoding="utf-8"))
+    assert [(record["lengths"], record["system"]) for record in written["results"]] == [
+        (mode, system) for mode in ("data", "9") for system in SYSTEMS
+    ]
+    assert all(record["decoded_tokens"] == 9 for record in written["results"] if record["lengths"] == "9")
+    assert all(record[f"{kind}_tokens_per_second"] > 0 for record in written["results"] for kind in ("train", "decode"))
+    assert all(record["decode_ratio"] == 1 for record in written["results"] if record["system"] == SYSTEMS[0])
+    assert written["environment"]["threads"] == 1
+    for system in SYSTEMS:
+        assert done.stdout.count("| {} |".format(system)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--data", "nowhere"], "no prepared data in nowhere; make the demo's with: bash scripts/prepare/demo.sh"),
+        (["--lengths", "data,long"], "long is neither data nor documents nor a number of tokens"),
+        (["--systems", "top-k 9"], "top-k 9 is none of: dense, fairseq; "),
+    ],
+)
+def test_errors_say_what_to_do(options, message):
+    done = run(*options)
+    assert done.returncode == 2 and message in done.stderr

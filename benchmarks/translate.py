@@ -40,10 +40,10 @@ from fairseq.sequence_generator import SequenceGenerator  # isort: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "explicit_sparse_transformer"
-BASELINE = "dense, fairseq"
+BASELINE = "fairseq dense"
 SYSTEMS = {
     BASELINE: ("transformer", ""),
-    "dense, ours": (OURS, "--topk 0"),
+    "our dense": (OURS, "--topk 0"),
     "top-k 8": (OURS, "--topk 8"),
     "sparsemax": (OURS, "--attention-mapping sparsemax"),
     "1.5-entmax": (OURS, "--attention-mapping entmax15"),

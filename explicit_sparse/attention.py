@@ -4,21 +4,23 @@ import math
 from typing import Callable, Dict, Optional, Tuple
 
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from . import mappings, patterns
-from .kernels import long
 from .config import ALPHA_MAX, ALPHA_MIN, SITES, OptionError, SiteConfig
+from .decoding import CachedMultiheadAttention, group_beams, split_beams
+from .kernels import long
 
 
-class SparseMultiheadAttention(MultiheadAttention):
+class SparseMultiheadAttention(CachedMultiheadAttention):
     """Multi-head attention whose queries choose among the keys.
 
-    fairseq's own module computes the masked scores, so projections, caches, padding and beams
-    stay its own; then
+    fairseq's own module computes the masked scores, or :mod:`.decoding` the same in incremental decoding, so
+    projections, caches, padding and beams stay as they are there; then
 
         scores -> pattern (which keys are visible) -> mapping (weights) -> dropout -> weights V.
+
+    Long rows in a full pass take another way to the same numbers, :mod:`.kernels.long`.
 
     Args:
         site: ``encoder-self``, ``decoder-self`` or ``cross``.
@@ -88,16 +90,20 @@ class SparseMultiheadAttention(MultiheadAttention):
                 query, key, value, key_padding_mask, attn_mask, need_weights or need_head_weights
             )
             return self._as_asked(output, weights, need_weights, need_head_weights)
-        scores, v = super().forward(
-            query,
-            key,
-            value,
-            key_padding_mask=key_padding_mask,
-            incremental_state=incremental_state,
-            static_kv=static_kv,
-            attn_mask=attn_mask,
-            before_softmax=True,
-        )  # (B*H, T, S), (B'*H, S, D); B' < B where beams share the encoder's keys
+        if self.can_step(incremental_state, static_kv):
+            scores, v = self.step(query, key, key_padding_mask, incremental_state, attn_mask)
+        else:
+            scores, v = super().forward(
+                query,
+                key,
+                value,
+                key_padding_mask=key_padding_mask,
+                incremental_state=incremental_state,
+                static_kv=static_kv,
+                attn_mask=attn_mask,
+                before_softmax=True,
+            )
+        # scores (B*H, T, S), v (B'*H, S, D); B' < B where beams share the encoder's keys
         if before_softmax:
             return scores, v
 
@@ -109,16 +115,8 @@ class SparseMultiheadAttention(MultiheadAttention):
             self.observer(self, scores, weights)
 
         probs = self.dropout_module(weights.type_as(v))
-        kv_bsz = v.size(0) // self.num_heads
-        if kv_bsz == bsz:
-            attended = torch.bmm(probs.flatten(0, 1), v)  # (B*H, T, S) x (B*H, S, D) -> (B*H, T, D)
-        else:
-            attended = torch.einsum(
-                "bxhts,bhsd->bxhtd",
-                probs.view((kv_bsz, -1) + probs.shape[1:]),
-                v.view((kv_bsz, self.num_heads) + v.shape[1:]),
-            ).flatten(0, 2)  # (B', B/B', H, T, D) -> (B*H, T, D)
-        attended = attended.transpose(0, 1).reshape(tgt_len, bsz, -1)  # (T, B, H*D)
+        attended = torch.bmm(group_beams(probs, v.size(0) // self.num_heads), v)  # (B'*H, B/B'*T, D)
+        attended = split_beams(attended, bsz, self.num_heads).permute(2, 0, 1, 3).flatten(2)  # (T, B, H*D)
         if self.value_norm is not None:
             attended = self.value_norm(attended)
         return self._as_asked(self.out_proj(attended), weights, need_weights, need_head_weights)

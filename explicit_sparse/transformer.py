@@ -7,6 +7,7 @@ numbers of the initialisation stay those of the stock model.
 import ast
 from dataclasses import dataclass
 
+import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models import register_model
@@ -92,6 +93,18 @@ class SparseTransformerEncoder(TransformerEncoderBase):
     def build_encoder_layer(self, cfg):
         return _wrap(SparseTransformerEncoderLayer(cfg, return_fc=self.return_fc), cfg)
 
+    def reorder_encoder_out(self, encoder_out, new_order):
+        """As fairseq's, but nothing is copied where the beams of each sentence only change places.
+
+        Rows that were copied from the same one are equal: ``sentences`` in the result says which they are.
+        """
+        sentences = new_order
+        if encoder_out.get("sentences"):
+            sentences = encoder_out["sentences"][0].index_select(0, new_order)
+            if torch.equal(sentences, encoder_out["sentences"][0]):
+                return encoder_out
+        return dict(super().reorder_encoder_out(encoder_out, new_order), sentences=[sentences])
+
 
 class SparseTransformerDecoder(TransformerDecoderBase):
     """Transformer decoder of :class:`SparseTransformerDecoderLayer`."""
@@ -102,6 +115,12 @@ class SparseTransformerDecoder(TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return _wrap(SparseTransformerDecoderLayer(cfg, no_encoder_attn), cfg)
+
+    def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
+        """As fairseq's; beam search's first step hands each sentence to cross-attention once, for all its beams."""
+        if incremental_state == {} and not self.cross_self_attention:
+            encoder_out = _one_of_each_sentence(encoder_out)
+        return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
 
 @register_model("explicit_sparse_transformer")
@@ -192,6 +211,21 @@ def _sparse_config(args, sites=SITES):
     cfg = transformer_config(args)
     cfg.sparse_attention = SparseAttentionConfig.from_model(cfg).resolve(sites)
     return cfg
+
+
+def _one_of_each_sentence(encoder_out):
+    """The encoder's output without the copies for beams, where every sentence has as many; else unchanged."""
+    if not encoder_out or not encoder_out.get("sentences"):
+        return encoder_out
+    counts = encoder_out["sentences"][0].unique_consecutive(return_counts=True)[1]
+    beams = int(counts[0])
+    if not (counts == beams).all():
+        return encoder_out
+    return dict(
+        encoder_out,
+        encoder_out=[output[:, ::beams] for output in encoder_out["encoder_out"]],  # (S, B', E)
+        encoder_padding_mask=[mask[::beams] for mask in encoder_out["encoder_padding_mask"]],  # (B', S)
+    )
 
 
 def _wrap(layer, cfg):

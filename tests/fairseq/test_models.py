@@ -284,12 +284,19 @@ def test_encoder_attention_is_called_in_evaluation(monkeypatch):
 # ---- beam search ----
 
 
-def translate(model, cached=True, beam=3):
-    generator = SequenceGenerator([model], dictionary(), beam_size=beam, max_len_b=12, min_len=3)
+def source():
+    return {"net_input": {name: batch()[name] for name in ("src_tokens", "src_lengths")}}
+
+
+def hypotheses(ensemble, cached=True, beam=3):
+    generator = SequenceGenerator(ensemble, dictionary(), beam_size=beam, max_len_b=12, min_len=3)
     generator.model.has_incremental = cached
-    source = {"net_input": {name: batch()[name] for name in ("src_tokens", "src_lengths")}}
+    return generator.generate(ensemble, source())
+
+
+def translate(*ensemble, **options):
     return [
-        [(hypo["tokens"].tolist(), hypo["score"].item()) for hypo in hypos] for hypos in generator.generate([model], source)
+        [(hypo["tokens"].tolist(), hypo["score"].item()) for hypo in hypos] for hypos in hypotheses(ensemble, **options)
     ]
 
 
@@ -338,6 +345,79 @@ BEAM_SEARCHES = [
 def test_beam_search_with_the_cache_equals_decoding_again_from_the_first_token(flags):
     model = tiny(flags)
     assert_same_translations(translate(model, cached=True), translate(model, cached=False))
+
+
+def test_ensemble_and_half_precision_are_stock():
+    pairs = [(tiny("--topk 100", seed=seed), tiny(arch="transformer", seed=seed)) for seed in (1, 2)]
+    ours, theirs = (translate(*ensemble) for ensemble in zip(*pairs))
+    assert_same_translations(ours, theirs)
+    assert ours != stock_translations()
+    ours, theirs = (translate(model.bfloat16()) for model in pairs[0])
+    for our_hypos, their_hypos in zip(ours, theirs):
+        assert our_hypos[0][0] == their_hypos[0][0]
+        assert our_hypos[0][1] == pytest.approx(their_hypos[0][1], abs=0.05)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_attention_of_the_hypotheses_is_that_of_stock(asked):
+    """What --print-alignment and --replace-unk read; asked or not, fairseq keeps the last layer's."""
+    results = []
+    for model in (tiny("--topk 100"), tiny(arch="transformer")):
+        model.make_generation_fast_(need_attn=asked)
+        results.append([hypo["attention"] for hypos in hypotheses([model]) for hypo in hypos])
+    for ours, theirs in zip(*results):
+        assert ours.shape[0] == 9 and ours.abs().sum() > 0
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_beams_of_a_sentence_share_its_keys(monkeypatch):
+    seen, step = set(), SparseMultiheadAttention.step
+
+    def spy(self, query, *args):
+        scores, v = step(self, query, *args)
+        if self.site == "cross":
+            seen.add((query.size(1) * self.num_heads, v.size(0)))
+        return scores, v
+
+    monkeypatch.setattr(SparseMultiheadAttention, "step", spy)
+    translate(tiny("--topk 2"), beam=5)
+    assert (4 * 5 * 2, 4 * 2) in seen and len(seen) > 1  # some sentences are finished before others
+    assert all(queries == 5 * keys for queries, keys in seen)
+
+
+@torch.no_grad()
+def test_encoder_output_is_copied_only_when_a_sentence_leaves():
+    model = tiny()
+    output = model.encoder(batch()["src_tokens"], batch()["src_lengths"])
+    beams = torch.arange(4).repeat_interleave(3)
+    for order in (torch.tensor([2, 0, 0, 4, 5, 3, 6, 6, 6, 9, 11, 10]), torch.tensor([1, 1, 0, 11, 10, 9])):
+        repeated = model.encoder.reorder_encoder_out(output, beams)
+        moved = model.encoder.reorder_encoder_out(repeated, order)
+        assert (moved is repeated) == (order.numel() == 12)
+        expected = tiny(arch="transformer").encoder.reorder_encoder_out(dict(repeated), order)
+        for name in ("encoder_out", "encoder_padding_mask"):
+            assert torch.equal(moved[name][0], expected[name][0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [[0, 0, 1, 1, 3, 3], [0, 0, 0, 1, 2, 2], [1, 0, 1, 0], [2]], ids=str)
+def test_decoder_step_whatever_the_rows_of_the_encoder_output(rows):
+    """Beams of equal number share their keys, others do not; the result is the full pass's."""
+    model, rows = tiny("--topk 2"), torch.tensor(rows)
+    output = model.encoder(batch()["src_tokens"], batch()["src_lengths"])
+    output = model.encoder.reorder_encoder_out(output, rows)
+    previous, state = batch()["prev_output_tokens"][rows], {}
+    for step in range(1, 4):
+        logits, _ = model.decoder(previous[:, :step], encoder_out=output, incremental_state=state)
+    full, _ = model.decoder(previous[:, :3], encoder_out=output)
+    torch.testing.assert_close(logits[:, -1], full[:, -1], rtol=0, atol=1e-5)
+
+
+def test_training_after_a_generator_was_made():
+    """As with --eval-bleu, where fairseq tells the model the beam size before the first update."""
+    model, expected = tiny("--topk 2"), logits(tiny("--topk 2"))
+    translate(model, beam=4)
+    assert torch.equal(logits(model), expected)
 
 
 # ---- the long path ----

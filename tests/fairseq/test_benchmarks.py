@@ -95,15 +95,15 @@ def test_slope_is_the_power():
 def test_attention(tmp_path):
     names = ["fairseq dense", "top-k"]
     record, printed = run(
-        "attention.py", tmp_path, "--lengths", "16,32", "--tokens", "32", "--methods", ",".join(names),
+        "attention.py", tmp_path, "--lengths", "16", "--tokens", "32", "--methods", ",".join(names),
         "--causal", *SMALL,
     )  # fmt: skip
     results = record["results"]
-    assert [(r["length"], r["method"]) for r in results[::2]] == [(n, name) for n in (16, 32) for name in names]
+    assert [(r["length"], r["method"]) for r in results[::2]] == [(16, name) for name in names]
     assert {r["mode"] for r in results} == {"forward", "forward+backward"}
-    assert [r["batch"] for r in results] == [2] * 4 + [1] * 4
+    assert all(r["batch"] == 2 for r in results)
     assert all(r["seconds"] >= r["seconds_fastest"] > 0 and r["peak_mb"] > 0 for r in results)
-    assert printed.count("| top-k |") == 4 and printed.count("(1.00)") >= 8
+    assert printed.count("| top-k |") == 4 and printed.count("(1.00)") >= 4
 
 
 def test_a_skipped_method_is_marked(attention, capsys):

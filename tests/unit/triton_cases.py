@@ -48,7 +48,8 @@ def with_gradient(mapping, scores, seed=2):
 def assert_same(scores, k, ties="keep"):
     ours = with_gradient(lambda s: fused(s, k, ties), scores)
     reference = with_gradient(lambda s: mappings.topk(s, k, ties=ties), scores)
-    assert torch.equal(ours[0] > 0, reference[0] > 0)
+    # The same keys. (Which weights below the normal floats become 0 is a matter of each exp.)
+    assert torch.equal(ours[0] > 1e-30, reference[0] > 1e-30)
     for actual, expected in zip(ours, reference):
         torch.testing.assert_close(actual, expected)  # dtype, and values as near as the dtype allows
 

@@ -5,8 +5,8 @@
     python benchmarks/translate.py [--data prepared/multi30k.de-en] [--widths 128,512]
         [--lengths data,25,128,documents] [--output FILE.json]
 
-Transformers with random weights, the same dimensions for all. A number in --lengths joins consecutive lines and cuts both
-sides to so many tokens; `documents` does so with lengths drawn from 256 to 512; `data` takes the pairs as they are.
+Transformers with random weights, the same dimensions for all. A number in --lengths joins consecutive lines and cuts
+both sides to so many tokens; `documents` does so with lengths drawn from 256 to 512; `data` takes pairs as they are.
 Beam search is fairseq's, and has to write as many tokens as the references of the batch have on average, so that all
 models write alike. Speed is in target tokens a second, the median of interleaved rounds; ratios are to fairseq's
 dense Transformer in the same rounds.
@@ -208,8 +208,9 @@ def show(records, width, mode):
         for kind in ("train", "decode"):
             row += [f"{record[f'{kind}_tokens_per_second']:.0f}", f"{record[f'{kind}_ratio']:.2f}x"]
         rows.append(row)
-    unit = {"data": "as the data has them", "documents": "{} to {} tokens".format(*DOCUMENT)}.get(mode, f"{mode} tokens")
-    title = f"width {width}, lengths: {unit}; decoding {records[0]['decoded_tokens']:.0f} tokens on average"
+    described = {"data": "as the data has them", "documents": "{} to {} tokens".format(*DOCUMENT)}
+    lengths = described.get(mode, f"{mode} tokens")
+    title = f"width {width}, lengths: {lengths}; decoding {records[0]['decoded_tokens']:.0f} tokens on average"
     print_table(title, columns, rows)
 
 
@@ -239,7 +240,7 @@ def main():
         help="a folder that scripts/prepare/ made (default: prepared/demo)",
     )
     parser.add_argument("--systems", type=names, default=list(SYSTEMS), help="names of the tables' rows (default: all)")
-    parser.add_argument("--widths", type=numbers, default=[128, 512], help="default: 128,512; the FFN has twice as many")
+    parser.add_argument("--widths", type=numbers, default=[128, 512], help="default: 128,512; FFN twice as wide")
     parser.add_argument("--lengths", type=modes, default=["data", "25", "128", "documents"], help="default: all four")
     parser.add_argument("--layers", type=int, default=3, help="of encoder and decoder each (default: 3)")
     parser.add_argument("--heads", type=int, default=4)

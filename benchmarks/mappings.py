@@ -4,7 +4,8 @@
     python benchmarks/mappings.py [--batch 64] [--heads 4] [--lengths 30,100] [--threads 1] [--device cpu]
 
 Scores of shape (batch, heads, length, length) without masks. Prints milliseconds, the best of several
-rounds, which other work on the machine disturbs least, and the ratio to softmax.
+rounds, which other work on the machine disturbs least, and the ratio to softmax. EXPLICIT_SPARSE_KERNELS=0
+shows top-k without its compiled kernel.
 """
 import argparse
 import time
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from explicit_sparse import mappings
+from explicit_sparse.kernels import library
 
 MAPPINGS = {
     "torch softmax": lambda x: F.softmax(x, dim=-1),
@@ -49,7 +51,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    print("torch {}, {} thread(s), {}".format(torch.__version__, args.threads, args.device))
+    print("torch {}, {} thread(s), {}; {}".format(torch.__version__, args.threads, args.device, library.status()))
     for length in map(int, args.lengths.split(",")):
         shape = (args.batch, args.heads, length, length)
         scores = torch.randn(shape, device=args.device, requires_grad=True)

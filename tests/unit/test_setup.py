@@ -55,8 +55,7 @@ def fake_environment(folder, stamp):
 
 
 def fingerprint():
-    files = '"$0/setup.py" "$0/constraints.txt" "$0"/explicit_sparse/kernels/*.cpp'
-    done = run("bash", "-c", f"cat {files} | cksum", ROOT)
+    done = run("bash", "-c", 'cd "$0" && cat setup.py constraints.txt explicit_sparse/kernels/*.cpp | cksum', ROOT)
     return f"{ROOT} 3.{sys.version_info[1]} {done.stdout}"
 
 

@@ -21,7 +21,7 @@ def read_long_description():
 
 
 def kernel(name):
-    """A compiled kernel, a plain C library that needs no header of torch's: without a compiler the package does without."""
+    """A compiled kernel, a plain C library without torch's headers; where no compiler is, the package does without."""
     source = f"explicit_sparse/kernels/{name}.cpp"
     openmp = ["-fopenmp"] if sys.platform == "linux" else []
     return Extension(

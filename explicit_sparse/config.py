@@ -111,7 +111,7 @@ class SparseAttentionConfig(FairseqDataclass):
     attention_kernel: ChoiceEnum(KERNELS) = field(
         default="auto",
         metadata={
-            "help": "how top-k is computed, the same numbers to rounding: long never stores the whole matrix of scores, "
+            "help": "how top-k is computed, the same to rounding: long never stores the whole matrix of scores, "
             "short does, auto takes long for long rows"
         },
     )

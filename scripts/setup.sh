@@ -9,8 +9,8 @@
 #
 # Python 3.11 and 3.12 get fairseq 0.12.3 (ve-fairseq on 64-bit x86 Linux, elsewhere fairseq-fixed, which needs a
 # C++ compiler); Python 3.8 to 3.10 get fairseq 0.12.2, which needs pip < 24.1. An environment that already
-# has a working fairseq keeps it. With a C++ compiler, attention gets compiled kernels; without one it is
-# computed by torch. The last lines say which.
+# has a working fairseq keeps it. Where there is a C++ compiler, top-k attention gets compiled kernels; the last lines
+# say whether it did.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 FORCE=0
@@ -116,7 +116,7 @@ export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 MINOR="$(minor_version python)"
 STAMP="$VIRTUAL_ENV/explicit-sparse-setup"
-FINGERPRINT="$ROOT 3.$MINOR $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" "$ROOT"/explicit_sparse/kernels/*.cpp | cksum)"
+FINGERPRINT="$ROOT 3.$MINOR $(cd "$ROOT" && cat setup.py constraints.txt explicit_sparse/kernels/*.cpp | cksum)"
 if (( FORCE == 0 )) && [[ -f "$STAMP" && "$(cat "$STAMP")" == "$FINGERPRINT" ]]; then
   info "set-up: already done ($VIRTUAL_ENV)"
   exit 0

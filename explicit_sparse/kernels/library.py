@@ -33,6 +33,6 @@ def load(name: str, folder: Path = HERE) -> Tuple[Optional[ctypes.CDLL], str]:
 
 
 def status() -> str:
-    """One line for the person who installs: whether the compiled kernels are in use, else why not and what is instead."""
+    """One line for the person who installs: whether the compiled kernels are in use, else why not."""
     reasons = [reason for _, reason in map(load, NAMES) if reason]
     return "compiled kernels: no ({}); pure torch".format(reasons[0]) if reasons else "compiled kernels: yes"

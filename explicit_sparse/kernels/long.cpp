@@ -1,8 +1,8 @@
 // The k largest numbers of each row, and their places. Called by long.py through ctypes.
 //
-// A first pass over a row finds a number that k of its numbers reach. The second pass compares all of them, a vector at a
-// time, with that bound and with the smallest of the k kept so far: hardly more than k numbers are above both, so a long
-// row takes little more than the time to read it twice.
+// A first pass over a row finds a bound that k of its numbers reach. The second pass compares all of them, a vector at
+// a time, with that bound and with the smallest of the k kept so far: hardly more than k numbers are above both, so a
+// long row takes little more than the time to read it twice.
 //
 // No header of Python's or torch's, so that a compiler is all it takes to build.
 
@@ -83,8 +83,8 @@ Next fastest() {
   return next_any;
 }
 
-// Puts x among values[0 ... k), sorted with the largest first, and drops the last one. Equal numbers keep their order, and
-// NaN counts as the largest number, as in torch.topk.
+// Puts x among values[0 ... k), sorted with the largest first, and drops the last one. Equal numbers keep their order,
+// and NaN counts as the largest number, as in torch.topk.
 void insert(float x, int32_t place, float *values, int32_t *places, int64_t k) {
   int64_t i = k - 1;
   for (; i > 0 && !(x <= values[i - 1] || values[i - 1] != values[i - 1]); i--) {
@@ -116,7 +116,8 @@ void search(const float *row, int64_t size, int64_t k, float *values, int32_t *p
 extern "C" {
 int64_t source() { return SOURCE; } // checksum of this file, for library.py to compare
 
-void largest(const float *rows, int64_t count, int64_t size, int64_t k, float *values, int32_t *places, int64_t threads) {
+void largest(const float *rows, int64_t count, int64_t size, int64_t k, float *values, int32_t *places,
+             int64_t threads) {
   static const Next next = fastest();
   const int64_t useful = count * size / NUMBERS_PER_THREAD;
   const int64_t parts = useful < 2 ? 1 : useful < threads ? useful : threads;

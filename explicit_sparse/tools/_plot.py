@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 def draw(tables: Sequence[Table], path: Path) -> None:
     """Draw one row of panels for each table into one image.
 
-    A panel is left out where a table has too little for it: BLEU by k needs two systems of ``dense`` and ``top-k N``,
+    A panel is left out where a table has too little for it: BLEU by k needs two systems ``top-k N``,
     the loss needs recorded curves, BLEU against speed needs two systems with speeds.
 
     Args:
@@ -72,7 +72,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
 
 def _panels(table: Table) -> List[Callable[[Any, Table], None]]:
     panels = []
-    if len(_sweep(table)) > 1:
+    if _sweep(table):
         panels.append(_draw_sweep)
     if any(_curve(run) for row in table.rows for run in row.runs):
         panels.append(_draw_loss)
@@ -82,14 +82,14 @@ def _panels(table: Table) -> List[Callable[[Any, Table], None]]:
 
 
 def _sweep(table: Table) -> List[Tuple[Optional[int], Row]]:
-    """(k, row) by growing k; dense last, with k None. Empty without a ``top-k N``."""
+    """(k, row) by growing k; dense last, with k None. Empty without two different k."""
     found = []
     for row in table.rows:
         name, k = system_key(row.system)
         if row.runs and (name == "topk" and k or name == "dense"):
             found.append((k, row))
     found.sort(key=lambda pair: (pair[0] is None, pair[0]))
-    return found if any(k for k, _ in found) else []
+    return found if sum(k is not None for k, _ in found) > 1 else []
 
 
 def _draw_sweep(axis: Any, table: Table) -> None:

@@ -1,4 +1,5 @@
 """What the README shows is there: paths, options, architectures, and commands that fairseq's parser takes."""
+import json
 import re
 import shlex
 from pathlib import Path
@@ -62,3 +63,20 @@ def test_commands_parse():
         elif words[0] == "bash":
             assert (ROOT / words[1]).exists()
     assert {"bash", "fairseq-train", "fairseq-generate", "python"} <= seen
+
+
+def test_the_demos_table_is_that_of_its_runs():
+    for experiment in ("dense", "topk8"):
+        run = json.loads((ROOT / "results" / "demo" / experiment / "seed1" / "run.json").read_text(encoding="utf-8"))
+        row = next(line for line in README.split("\n") if line.startswith(f"| {run['system']} |"))
+        cells = [cell.split("(")[0].strip(" *") for cell in row.strip("|").split("|")][1:]
+        test = run["test"]["test"]
+        assert cells == [
+            f"{test['bleu']['score']:.2f}",
+            f"± {test['bleu']['ci']:.2f}",
+            f"{test['chrf']['score']:.2f}",
+            f"{run['train']['tokens_per_second']:.0f}",
+            f"{test['decode_tokens_per_second']:.0f}",
+            f"{run['parameters'] / 1e6:.2f} M",
+            *(f"{run['support'][site]['support']:.1f}" for site in ("encoder-self", "decoder-self", "cross")),
+        ]

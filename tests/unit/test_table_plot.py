@@ -42,6 +42,13 @@ def test_what_the_panels_show(tmp_path):
     assert _plot._panels(content) == [_plot._draw_sweep, _plot._draw_loss, _plot._draw_speed]
 
 
+def test_one_k_beside_dense_is_no_sweep(tmp_path):
+    for system in ("dense", "top-k 8", "sparsemax"):
+        make_run(tmp_path, system)
+    (content,) = table.tabulate(table.make_parser().parse_args([str(tmp_path / "runs"), "--paired", "none"]))
+    assert _plot._panels(content) == [_plot._draw_loss, _plot._draw_speed]
+
+
 def test_a_single_run_has_its_loss_only(tmp_path):
     make_run(tmp_path, "top-k 8")
     assert plot(tmp_path, tmp_path / "loss.svg") == 0

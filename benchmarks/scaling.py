@@ -97,7 +97,7 @@ def plot(path, panels):
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets every logger speak
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import FormatStrFormatter, NullFormatter
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     figure, axes = pyplot.subplots(2, 2, figsize=(9, 7), layout="constrained")
     for column, (variable, records, slopes, title) in enumerate(panels):
@@ -115,7 +115,8 @@ def plot(path, panels):
             axis.set_xticks(ticks, labels=map(str, ticks))
             axis.xaxis.set_minor_formatter(NullFormatter())
             axis.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-            axis.yaxis.set_minor_formatter(FormatStrFormatter("%g"))
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_minor_formatter(NullFormatter())
             axis.set(xlabel=variable, ylabel=label, title=title)
             axis.grid(alpha=0.3)
             axis.legend()

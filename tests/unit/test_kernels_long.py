@@ -322,11 +322,11 @@ def test_half_layers(small_chunks):
 
 def test_auto_takes_it_for_long_rows_alone():
     layer = build("cross", topk=8)
-    for src_len, expected in ((383, False), (384, True)):
+    for src_len, expected in ((255, False), (256, True)):
         args, masks = batch("cross", src_len=src_len)
         assert was_long(layer, args, masks) == expected
-    assert not was_long(build("cross", topk=32), *batch("cross", src_len=512))  # too many keys to be cheaper
-    assert was_long(build("cross", topk=31), *batch("cross", src_len=512))
+    assert not was_long(build("cross", topk=33), *batch("cross", src_len=512))  # too many keys to be cheaper
+    assert was_long(build("cross", topk=32), *batch("cross", src_len=512))
 
 
 def test_what_it_cannot_do_goes_the_ordinary_way():

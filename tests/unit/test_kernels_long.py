@@ -327,6 +327,8 @@ def test_auto_takes_it_for_long_rows_alone():
         assert was_long(layer, args, masks) == expected
     assert not was_long(build("cross", topk=33), *batch("cross", src_len=512))  # too many keys to be cheaper
     assert was_long(build("cross", topk=32), *batch("cross", src_len=512))
+    for device, expected in (("cpu", True), ("meta", False)):  # when it pays is known of CPUs only
+        assert layer._rows_are_long(torch.empty(512, 1, WIDTH, device=device), None) == expected
 
 
 def test_what_it_cannot_do_goes_the_ordinary_way():

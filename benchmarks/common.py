@@ -101,13 +101,16 @@ def interleaved(steps, rounds, device):
 
 def in_fresh_process(function, *arguments):
     """The result of a function of a module, run in a Python process of its own."""
-    # glibc would keep freed tensors for later; this returns all of 64 KiB or more to the system at once.
+    # glibc would keep freed tensors for later; this returns all of 64 KiB or more to the system at once, whatever the
+    # environment says (scripts/lib.sh says the opposite).
+    before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("MALLOC_")}
     os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
     try:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             return pool.submit(function, *arguments).result()
     finally:
         del os.environ["MALLOC_MMAP_THRESHOLD_"]
+        os.environ.update(before)
 
 
 def peak_memory(step, device):

@@ -82,9 +82,9 @@ def test_a_cost_over_the_limit_is_predicted_and_skipped(attention):
 
 
 def peak_of_a_second_step():
-    """MB; the first step's memory must not be there for the second."""
+    """MB; the memory of the first step, twice as large, must not be there for the second."""
     common = importlib.import_module("common")
-    torch.ones(2**23)
+    torch.ones(2**24)
     return common.peak_memory(lambda: torch.ones(2**23), "cpu")
 
 

@@ -13,7 +13,8 @@
 #
 # Lists the runs first, with an estimate; --dry-run stops there. A second call goes on where the first one stopped, and
 # finished runs are not repeated. A run that fails does not stop the others: it is named at the end, and the exit
-# status is then 1. --jobs N makes N runs at a time; on a CPU they share its cores evenly. RECIPE=fairseq in the environment takes fairseq's recipe for each data set (configs/recipe.inc.sh).
+# status is then 1. --jobs N makes N runs at a time; on a CPU they share its cores evenly. RECIPE=fairseq in the
+# environment takes fairseq's recipe for each data set (configs/recipe.inc.sh).
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 TABLE="" DATASETS=() SEEDS="1,2,3" JOBS=1 DRY_RUN=0 EXTRA=()

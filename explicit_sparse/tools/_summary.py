@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..config import OPTIONS
 from ._published import Figure, for_dataset, system_key
 from ._runs import Run, TableError, look_up
 from ._significance import METHOD_NAMES, ResultStore, compare_with_baseline
@@ -147,7 +148,8 @@ def _check_same_system(one: Run, other: Run) -> None:
             f"{other.data['experiment']}, have the same label {one.system!r}: give each its own SYSTEM"
         )
     for name in sorted({*one.data["options"], *other.data["options"]}):
-        values = [run.data["options"].get(name) for run in (one, other)]
+        # A run older than an option ran with what is now its default.
+        values = [run.data["options"].get(name, OPTIONS.get(name)) for run in (one, other)]
         if values[0] != values[1]:
             raise TableError(
                 f"{one.path} and {other.path}: both are {one.system!r}, but {name} is {values[0]} in one and "

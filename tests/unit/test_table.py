@@ -410,6 +410,16 @@ def test_seeds_of_different_systems_are_not_averaged(tmp_path, fails, changes, m
     assert message in fails()
 
 
+def test_a_run_older_than_an_option_had_its_default(tmp_path, run_table, fails):
+    make_run(tmp_path, "dense", seed=1)
+    newer = make_run(tmp_path, "dense", seed=2, options__attention_kernel="auto")
+    assert as_json(run_table)[0]["systems"][0]["seeds"] == [1, 2]
+    run = json.loads(newer.read_text())
+    run["options"]["attention_kernel"] = "long"
+    newer.write_text(json.dumps(run))
+    assert "attention_kernel is auto in one and long in the other" in fails()
+
+
 def test_unknown_baseline(tmp_path, fails):
     two_systems(tmp_path)
     assert "--baseline softmax: no run of that system; there are dense, top-k 8" in fails("--baseline", "softmax")

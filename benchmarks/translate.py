@@ -48,6 +48,7 @@ SYSTEMS = {
     "sparsemax": (OURS, "--attention-mapping sparsemax"),
     "1.5-entmax": (OURS, "--attention-mapping entmax15"),
     "alpha-entmax": (OURS, "--attention-mapping entmax"),
+    "ReLA": (OURS, "--attention-mapping rela"),
 }
 DOCUMENT = (256, 512)  # tokens
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .alpha_entmax import AlphaEntmax
 from .kernels import short
 
 if os.environ.get("EXPLICIT_SPARSE_KERNELS") == "triton":  # only then: importing Triton takes a while
@@ -176,14 +177,14 @@ def entmax15(scores: Tensor) -> Tensor:
 
 
 def entmax(scores: Tensor, alpha: Tensor) -> Tensor:
-    """alpha-entmax, by bisection (entmax package); differentiable in scores and in alpha.
+    """alpha-entmax, by Newton's method; differentiable in scores and in alpha.
 
     p_j = max((alpha - 1) s_j - tau, 0)^(1 / (alpha - 1)), with tau such that the weights sum to 1:
     alpha -> 1 is softmax, 1.5 is 1.5-entmax, 2 is sparsemax.
 
     Args:
         scores: (..., S), ``-inf`` = not allowed.
-        alpha: > 1, broadcastable to (..., 1): for one alpha a head give (H, 1, 1) with scores (B, H, T, S).
+        alpha: in (1, 2], broadcastable to (..., 1): for one alpha a head give (H, 1, 1) with scores (B, H, T, S).
 
     Returns:
         Weights (..., S) in the dtype of ``scores``.
@@ -191,15 +192,13 @@ def entmax(scores: Tensor, alpha: Tensor) -> Tensor:
     Raises:
         FloatingPointError: if a score is NaN or +inf.
 
-    Source: arXiv 1909.00015 (learned alpha), 1905.05702.
+    Source: arXiv 1909.00015 (learned alpha), 1905.05702. The method: :mod:`explicit_sparse.alpha_entmax`.
     """
 
-    def bisect(x: Tensor) -> Tensor:
-        # The package returns alpha's gradient in the expanded shape, so expand outside of it.
-        rows = alpha.to(x.dtype).expand(x.shape[:-1] + (1,))
-        return _entmax.entmax_bisect(x, rows, dim=-1)
+    def solve(x: Tensor) -> Tensor:
+        return AlphaEntmax.apply(x, alpha.to(x.dtype).expand(x.shape[:-1] + (1,)))
 
-    return _rowwise(bisect, _finite(scores, "entmax"))
+    return _rowwise(solve, _finite(scores, "entmax"))
 
 
 def rela(scores: Tensor) -> Tensor:

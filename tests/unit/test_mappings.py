@@ -338,6 +338,30 @@ def test_sparsemax_and_entmax_equal_the_package_and_its_bisection(size, scale):
         torch.testing.assert_close(ours, bisected(scores, alpha), rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("alpha", [1.01, 1.2, 1.5, 1.9, 2.0])
+@pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 30.0, 1000.0])
+def test_entmax_in_float32_is_as_near_to_the_exact_weights_as_the_package(alpha, scale):
+    for size in (2, 12, 150):
+        scores = scale * random_scores(300, size)
+        scores[::3, size // 2 :] = -INF
+        exact = bisected(scores, alpha)
+        ours = mappings.entmax(scores.float(), torch.tensor(alpha))
+        theirs = package.entmax_bisect(scores.float(), alpha=alpha, dim=-1)
+        assert (ours - exact).abs().max() <= (theirs - exact).abs().max() + 1e-6
+
+
+@pytest.mark.parametrize("alpha", [1.01, 1.2, 1.5, 1.9, 2.0])
+def test_gradients_of_entmax_equal_the_package(alpha):
+    probe = random_scores(4, 12, seed=1)
+    gradients = []
+    for entmax in (lambda s, a: package.entmax_bisect(s, a, dim=-1, n_iter=100), mappings.entmax):
+        scores = random_scores(4, 12).requires_grad_()
+        alphas = torch.full((4, 1), alpha, dtype=torch.float64, requires_grad=True)
+        gradients.append(torch.autograd.grad((entmax(scores, alphas) * probe).sum(), (scores, alphas)))
+    for theirs, ours in zip(*gradients):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
+
+
 def test_entmax_runs_from_nearly_softmax_to_sparsemax():
     scores = random_scores(8, 12)
     torch.testing.assert_close(

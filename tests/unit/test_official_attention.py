@@ -1,8 +1,8 @@
 """The layer against numbers that the authors' published attention module returned.
 
 data/official_attention.json holds its weights, inputs, outputs, per-head weights and gradients in
-float64. That module too computes its softmax in float32, so torch's operations can be compared to 1e-9; the compiled
-kernel's exp rounds differently.
+float64. That module too computes its softmax in float32, so torch's operations can be compared to 1e-9. The compiled
+kernel's exp rounds differently, and so does our way to the threshold of alpha-entmax, where the module bisects.
 """
 
 import json
@@ -62,6 +62,8 @@ def assert_close(request, monkeypatch):
     elif short._library is None:
         pytest.skip(library.status())
     atol = 1e-9 if request.param == "pure torch" else 1e-6
+    if "bisect" in request.node.name:
+        atol = 5e-6
 
     def compare(actual, expected):
         torch.testing.assert_close(actual, tensor(expected), rtol=0, atol=atol, check_dtype=False)

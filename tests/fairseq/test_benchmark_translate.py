@@ -11,7 +11,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "translate.py"
-SYSTEMS = ["fairseq dense", "our dense", "top-k 8", "sparsemax", "1.5-entmax", "alpha-entmax"]
+SYSTEMS = ["fairseq dense", "our dense", "top-k 8", "sparsemax", "1.5-entmax", "alpha-entmax", "ReLA"]
 
 
 @pytest.fixture

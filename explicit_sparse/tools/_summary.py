@@ -56,6 +56,7 @@ class Row:
 
     system: str
     runs: List[Run] = field(default_factory=list)
+    timed: List[Run] = field(default_factory=list)  # those of the runs whose speeds count
     measures: Dict[str, Measure] = field(default_factory=dict)
     interval: Optional[float] = None  # half-width of the 95% bootstrap interval of BLEU, mean over seeds
     p_values: Dict[int, float] = field(default_factory=dict)  # seed -> p
@@ -104,7 +105,7 @@ class Comparison:
     store: Optional[ResultStore] = None
     subsets: Sequence[str] = ()
     figures: Sequence[Figure] = ()
-    speeds: bool = True  # False: for runs that shared their machine with other work
+    speeds_from: Optional[Sequence[int]] = None  # seeds whose runs had the machine to themselves; None: all
     best_first: bool = False  # systems by falling BLEU instead of in the order of the runs
 
 
@@ -225,10 +226,11 @@ def _build_table(dataset: str, subset: str, systems: Dict[str, List[Run]], compa
     )
     for system, runs in systems.items():
         row = Row(system, runs)
-        _average(row, table)
-        if not comparison.speeds:
-            _drop_speeds(row)
+        _average(row, table, comparison.speeds_from)
         table.rows.append(row)
+    if comparison.speeds_from:
+        seeds = ", ".join(map(str, comparison.speeds_from))
+        table.notes.append(f"speeds: from the runs of seed {seeds} alone")
     if comparison.best_first:
         table.rows.sort(key=lambda row: -row.mean("bleu"))
     table.rows.sort(key=lambda row: row.system != table.baseline)  # stable: the baseline moves to the top
@@ -265,29 +267,27 @@ def _signatures(runs: Sequence[Run], subset: str) -> Dict[str, str]:
     return signatures
 
 
-def _average(row: Row, table: Table) -> None:
-    def add(name: str, values: List[Optional[float]]) -> None:
-        if None not in values:
+def _average(row: Row, table: Table, speeds_from: Optional[Sequence[int]]) -> None:
+    def add(name: str, runs: Sequence[Run], values: List[Optional[float]]) -> None:
+        if values and None not in values:
             row.measures[name] = Measure([float(value) for value in values])
         elif any(value is not None for value in values):
-            lacking = ", ".join(str(run.seed) for run, value in zip(row.runs, values) if value is None)
+            lacking = ", ".join(str(run.seed) for run, value in zip(runs, values) if value is None)
             table.notes.append(f"{row.system}: no {name.replace('_', ' ')}, it was not recorded for seed {lacking}")
 
+    row.timed = [run for run in row.runs if speeds_from is None or run.seed in speeds_from]
     for name, (key, of_test) in MEASURES.items():
-        add(name, [_score(run, table.subset, key) if of_test else run.get(key) for run in row.runs])
+        runs = row.timed if name in SPEEDS else row.runs
+        add(name, runs, [_score(run, table.subset, key) if of_test else run.get(key) for run in runs])
     for site in table.sites:
-        add("support " + site, [run.get("support." + site + ".support") for run in row.runs])
+        add("support " + site, row.runs, [run.get("support." + site + ".support") for run in row.runs])
     widths = [_half_width(_score(run, table.subset, "bleu.ci")) for run in row.runs]
     if None not in widths:
         row.interval = statistics.mean(widths)
-    if len({_hardware(run) for run in row.runs}) > 1:
-        _drop_speeds(row)
+    if len({_hardware(run) for run in row.timed}) > 1:
+        for name in SPEEDS:
+            row.measures.pop(name, None)
         table.notes.append(f"{row.system}: no speeds, its seeds ran on different hardware")
-
-
-def _drop_speeds(row: Row) -> None:
-    for name in SPEEDS:
-        row.measures.pop(name, None)
 
 
 def _note_updates(table: Table) -> None:
@@ -311,8 +311,8 @@ def _add_ratios(table: Table) -> None:
     """Speeds relative to the baseline's, where both were measured on the same hardware."""
     baseline = table.rows[0]
     elsewhere = []
-    for row in table.rows:
-        if _hardware(row.runs[0]) != _hardware(baseline.runs[0]):
+    for row in (row for row in table.rows if row.timed and baseline.timed):
+        if _hardware(row.timed[0]) != _hardware(baseline.timed[0]):
             elsewhere.append(row.system)
             continue
         for name in SPEEDS:

@@ -67,7 +67,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep finished significance tests in this JSON file and take them from it: "
         "such a table can be made again without the references",
     )
-    add("--no-speeds", action="store_true", help="leave out speeds, for runs that shared their machine with other work")
+    add(
+        "--speeds-from",
+        metavar="SEEDS",
+        type=_seeds,
+        help="take speeds from these seeds only, as in 1,3, or from none, "
+        "where other runs shared their machine with other work",
+    )
     add("--skip-unfinished", action="store_true", help="leave out runs without run.json, and say so")
     add("--data-root", metavar="DIR", type=Path, help="prepared data (default: DATA_ROOT, or prepared/)")
     add("--published-file", metavar="FILE", type=Path, default=PUBLISHED_FILE, help=argparse.SUPPRESS)
@@ -92,12 +98,20 @@ def tabulate(arguments: argparse.Namespace) -> List[Table]:
         store=ResultStore(arguments.tests),
         subsets=arguments.subset,
         figures=figures,
-        speeds=not arguments.no_speeds,
+        speeds_from=arguments.speeds_from,
         best_first=arguments.sort == "bleu",
     )
     tables = build_tables(runs, comparison)
     tables[0].notes.extend(notes)
     return tables
+
+
+def _seeds(text: str) -> List[int]:
+    """The value of --speeds-from."""
+    try:
+        return [] if text == "none" else [int(seed) for seed in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither seeds such as 1,3 nor none")
 
 
 def _data_root() -> Path:

@@ -213,12 +213,42 @@ def test_speeds_are_compared_on_the_same_hardware_only(tmp_path, run_table):
     assert "sparsemax: no speeds, its seeds ran on different hardware" in content["notes"]
 
 
-def test_speeds_are_left_out_on_request(tmp_path, run_table):
-    make_run(tmp_path, "dense")
-    make_run(tmp_path, "top-k 8", speed=500.0)
-    assert "0.50x" in run_table() and "tok/s" in run_table()
-    text = run_table("--no-speeds")
+def test_speeds_come_from_the_seeds_asked_for(tmp_path, run_table):
+    for seed, speed in ((1, 900.0), (2, 500.0), (3, 700.0)):
+        make_run(tmp_path, "dense", seed, speed=1000.0)
+        make_run(tmp_path, "top-k 8", seed, speed=speed)
+    assert "0.70x" in run_table() and "alone" not in run_table()
+    assert "0.50x" in run_table("--speeds-from", "2")
+    text = run_table("--speeds-from", "1,2")
+    assert "0.70x" in text and "speeds: from the runs of seed 1, 2 alone" in text
+    text = run_table("--speeds-from", "none")
     assert "tok/s" not in text and "ratio" not in text and "memory" in text
+
+
+def test_speeds_of_another_hardware_do_not_count_where_they_are_not_asked_for(tmp_path, run_table):
+    make_run(tmp_path, "dense", 1, speed=1000.0, hardware__cpu="another")
+    make_run(tmp_path, "dense", 2, speed=1000.0)
+    make_run(tmp_path, "top-k 8", 1, speed=300.0)
+    make_run(tmp_path, "top-k 8", 2, speed=500.0)
+    text = run_table("--speeds-from", "2")
+    assert "0.50x" in text and "hardware" not in text.replace("on the same hardware", "")
+
+
+def test_a_system_without_the_seed_asked_for_has_no_speed(tmp_path, run_table):
+    make_run(tmp_path, "dense", 1)
+    make_run(tmp_path, "dense", 2)
+    make_run(tmp_path, "top-k 8", 1)
+    (content,) = as_json(run_table, "--speeds-from", "2")
+    dense, topk = content["systems"]
+    assert "train_speed" in dense and "train_speed" not in topk and not topk["ratios"]
+
+
+@pytest.mark.parametrize("bad", ["", "all", "1,", "1;2"])
+def test_speeds_from_what_are_no_seeds(tmp_path, run_table, bad, capsys):
+    make_run(tmp_path, "dense", 1)
+    with pytest.raises(SystemExit):
+        run_table("--speeds-from", bad)
+    assert "neither seeds such as 1,3 nor none" in capsys.readouterr().err
 
 
 def test_what_was_not_recorded_is_left_out_and_said(tmp_path, run_table):

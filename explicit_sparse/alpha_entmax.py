@@ -6,8 +6,8 @@ method from below climbs to the root without passing it:
 
     tau <- tau + (S - S^(2 - alpha)) / sum_j p_j / z_j,    S = sum_j p_j.
 
-It ends after 3 to 10 passes over a row, where halving an interval takes one for every bit. alpha = 2 is sparsemax, where
-the norm is piecewise linear and the steps are the rounds of its active-set algorithm.
+It ends after 3 to 10 passes over a row, where halving an interval takes one for every bit. alpha = 2 is sparsemax,
+where the norm is piecewise linear and the steps are the rounds of its active-set algorithm.
 
 Source: arXiv 1905.05702 (the mapping), 1909.00015 (the gradient with respect to alpha).
 """

@@ -44,8 +44,16 @@ setup(
     description="Explicit Sparse Transformer: top-k attention for machine translation as a fairseq plugin",
     long_description=read_long_description(),
     long_description_content_type="text/markdown",
-    packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"]),
-    package_data={"explicit_sparse.tools": ["*.jinja"]},
+    # Beside the package in a clone, inside it where pip installs it: see project_folder in explicit_sparse/tools/files.py.
+    packages=find_packages(include=["explicit_sparse", "explicit_sparse.*"])
+    + ["explicit_sparse.configs", "explicit_sparse.data"],
+    package_dir={"explicit_sparse.configs": "configs", "explicit_sparse.data": "data"},
+    package_data={
+        "explicit_sparse.tools.report": ["*.jinja"],
+        "explicit_sparse.configs": ["*.yaml"],
+        "explicit_sparse.data": ["published.csv"],
+    },
+    entry_points={"console_scripts": ["explicit-sparse = explicit_sparse.__main__:main"]},
     ext_modules=[kernel("short"), kernel("long")],
     python_requires=">=3.8",
     install_requires=[
@@ -56,6 +64,11 @@ setup(
         "sacremoses",
         "subword-nmt",
         "sentencepiece",
+        # What fairseq, sacrebleu and sacremoses bring too.
+        "PyYAML",
+        "tabulate",
+        "tqdm",
+        "portalocker",
     ],
     extras_require={
         # An extra, so that nobody who has another fairseq gets a second one on top.

@@ -8,7 +8,7 @@
 # AVERAGE=(--last 1,5,10 --select-on valid)     the window with the lowest loss on the validation set
 # AVERAGE=(--last 1,5,10 --select-on valid --select-by bleu)   ... or with the highest BLEU there
 # AVERAGE=()                                    no averaging: checkpoint_best.pt translates
-# All flags: python -m explicit_sparse.tools.average_checkpoints --help
+# All flags: python -m explicit_sparse.tools.average --help
 #
 # Writes average.pt, and average.json which names the checkpoints in it, to the run's folder.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -25,6 +25,6 @@ is_done "$RUN_DIR/average.pt" "averaging $DATASET/$EXPERIMENT, seed $SEED" && ex
 
 step "averaging checkpoints of $DATASET/$EXPERIMENT, seed $SEED"
 rm -f -- "$RUN_DIR"/generate-*.log "$RUN_DIR"/{scores,support,run}.json
-run_logged "$RUN_DIR/average.log" python -m explicit_sparse.tools.average_checkpoints "$RUN_DIR/checkpoints" \
+run_logged "$RUN_DIR/average.log" python -m explicit_sparse.tools.average "$RUN_DIR/checkpoints" \
   --output "$RUN_DIR/average.pt" --prepared "$PREPARED" "${AVERAGE[@]}" -- "${GENERATE[@]}"
 tail -n 1 -- "$RUN_DIR/average.log" >&2

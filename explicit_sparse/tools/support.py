@@ -86,7 +86,7 @@ class _Meter:
         if not self.modules:
             raise ValueError(
                 "the model holds no sparse attention: is its architecture explicit_sparse_transformer*? A "
-                "checkpoint of fairseq's own becomes one with python -m explicit_sparse.tools.convert_checkpoint"
+                "checkpoint of fairseq's own becomes one with python -m explicit_sparse.tools.convert"
             )
         self.sums = defaultdict(lambda: torch.zeros(4, dtype=torch.float64))  # support, density, allowed, queries
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import explicit_sparse
-from explicit_sparse.tools import convert_checkpoint, support
+from explicit_sparse.tools import convert, support
 
 USER_DIR = Path(explicit_sparse.__file__).resolve().parent
 pytestmark = pytest.mark.slow
@@ -109,23 +109,23 @@ def test_an_impossible_option_ends_with_one_line(command, toy_data, toy_flags):
 
 def test_a_dense_checkpoint_of_fairseq_translates_identically_here_and_back(command, trained, translate):
     ours, back = command.folder / "ours.pt", command.folder / "back.pt"
-    convert_checkpoint.main([str(trained["stock"]), str(ours), "--to", "sparse"])
-    convert_checkpoint.main([str(ours), str(back), "--to", "fairseq"])
+    convert.main([str(trained["stock"]), str(ours), "--to", "sparse"])
+    convert.main([str(ours), str(back), "--to", "fairseq"])
     expected = translate(trained["stock"])
     assert len(expected) == 13
     assert translate(ours) == expected
     assert translate(back) == expected
     state = torch.load(back, map_location="cpu")
-    assert convert_checkpoint.model_name(state) == "transformer"
+    assert convert.model_name(state) == "transformer"
     assert not hasattr(state["cfg"]["model"], "topk")
 
 
 def test_conversion_refuses_what_fairseq_would_run_dense(command, trained):
     target = command.folder / "refused.pt"
     with pytest.raises(ValueError, match="topk"):
-        convert_checkpoint.main([str(trained["topk"]), str(target), "--to", "fairseq"])
+        convert.main([str(trained["topk"]), str(target), "--to", "fairseq"])
     with pytest.raises(ValueError, match="not fairseq's own"):
-        convert_checkpoint.main([str(trained["topk"]), str(target), "--to", "sparse"])
+        convert.main([str(trained["topk"]), str(target), "--to", "sparse"])
     assert not target.exists()
 
 

@@ -13,10 +13,10 @@ from in_process import call
 
 import explicit_sparse
 from explicit_sparse.attention import SparseMultiheadAttention
-from explicit_sparse.tools import report
-from explicit_sparse.tools._attention_collect import Collection
-from explicit_sparse.tools._report_data import make_batches, read_subset
-from explicit_sparse.tools._report_models import ReportError, load_systems
+from explicit_sparse.tools.report import __main__ as report
+from explicit_sparse.tools.report.collect import Collection
+from explicit_sparse.tools.report.sentences import make_batches, read_subset
+from explicit_sparse.tools.report.models import ReportError, load_systems
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

@@ -10,9 +10,9 @@ import torch
 from in_process import call
 
 from explicit_sparse.attention import SparseMultiheadAttention
-from explicit_sparse.tools import average_checkpoints, score
+from explicit_sparse.tools import average, score
 
-USER_DIR = Path(average_checkpoints.__file__).resolve().parents[1]
+USER_DIR = Path(average.__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def checkpoints(tmp_path_factory, toy_data, toy_flags):
 @pytest.fixture(scope="module")
 def averaged(checkpoints):
     path = checkpoints / "average.pt"
-    average_checkpoints.main([str(checkpoints), "--output", str(path), "--last", "2"])
+    average.main([str(checkpoints), "--output", str(path), "--last", "2"])
     return path
 
 
@@ -62,7 +62,7 @@ def test_scoring_refuses_what_fairseq_drops(generate, toy_prepared):
 
 @pytest.mark.slow
 def test_averaging_is_the_mean_and_loads_with_the_check_on(checkpoints, averaged):
-    paths = average_checkpoints.last_checkpoints(checkpoints, 2)
+    paths = average.last_checkpoints(checkpoints, 2)
     models = [torch.load(path, map_location="cpu")["model"] for path in paths]
     result = torch.load(averaged, map_location="cpu")["model"]
     assert result.keys() == models[0].keys()

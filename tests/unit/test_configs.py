@@ -50,7 +50,7 @@ def loaded(request):
 def test_flags_are_fairseqs_and_the_plugins(loaded):
     from fairseq import options
 
-    from explicit_sparse.tools import average_checkpoints
+    from explicit_sparse.tools import average
 
     for path, (_, system, flags) in loaded.items():
         train = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags["TRAIN"]])
@@ -62,7 +62,7 @@ def test_flags_are_fairseqs_and_the_plugins(loaded):
         assert train.required_batch_size_multiple == generate.required_batch_size_multiple == 1, path
         assert train.max_epoch or train.max_update, path
         if flags["AVERAGE"]:
-            arguments = average_checkpoints.parse_args(["x", "--output", "y", "--prepared", "z", *flags["AVERAGE"]])
+            arguments = average.parse_args(["x", "--output", "y", "--prepared", "z", *flags["AVERAGE"]])
             kept = train.keep_interval_updates if arguments.by == "update" else train.keep_last_epochs
             assert kept < 0 or kept >= max(arguments.last), path
         assert system, path

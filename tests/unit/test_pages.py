@@ -6,7 +6,7 @@ import shutil
 import pytest
 from table_runs import GOOD, POOR, make_run
 
-from explicit_sparse.tools import pages
+from explicit_sparse.tools.table import pages
 
 ROOT = pages.ROOT
 PAGE = ROOT / "results" / "README.md"

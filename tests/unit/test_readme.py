@@ -32,7 +32,7 @@ def test_paths_exist(page):
 
 def test_tools_exist():
     tools = {name for page in PAGES for name in re.findall(r"-m explicit_sparse\.([\w.]+)", page.read_text("utf-8"))}
-    assert {"tools.table", "tools.convert_checkpoint"} <= tools
+    assert {"tools.table", "tools.convert"} <= tools
     for name in tools:
         path = ROOT / "explicit_sparse" / name.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name

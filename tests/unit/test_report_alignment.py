@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from explicit_sparse.tools._report_models import ReportError
-from explicit_sparse.tools._word_alignment import ErrorRate, GoldLinks, align, as_links, read_gold, write_pharaoh
+from explicit_sparse.tools.report.models import ReportError
+from explicit_sparse.tools.report.alignment import ErrorRate, GoldLinks, align, as_links, read_gold, write_pharaoh
 
 
 def test_ordinary_and_shifted_alignment():

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from explicit_sparse.config import SiteConfig
-from explicit_sparse.tools import _glyphs
-from explicit_sparse.tools._report_models import site_label, system_label
+from explicit_sparse.tools.report import glyphs
+from explicit_sparse.tools.report.models import site_label, system_label
 
 pytest.importorskip("matplotlib")
 
 import matplotlib.image  # noqa: E402
 from matplotlib import font_manager  # noqa: E402
 
-from explicit_sparse.tools import _attention_figures as figures  # noqa: E402
+from explicit_sparse.tools.report import figures  # noqa: E402
 
 GREY = (0.7, 0.9)
 
@@ -70,10 +70,10 @@ def only_matplotlibs_fonts(monkeypatch):
     own = [e for e in font_manager.fontManager.ttflist if "matplotlib" in e.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
-    for cache in (_glyphs._installed, _glyphs._characters):
+    for cache in (glyphs._installed, glyphs._characters):
         cache.cache_clear()
     yield
-    for cache in (_glyphs._installed, _glyphs._characters):
+    for cache in (glyphs._installed, glyphs._characters):
         cache.cache_clear()
 
 
@@ -88,7 +88,7 @@ def test_a_script_without_a_font_is_noticed(only_matplotlibs_fonts):
 
 
 def test_an_installed_font_that_has_them_is_taken():
-    families, missing = _glyphs.fonts_for(["Wörter", "中文です"])
+    families, missing = glyphs.fonts_for(["Wörter", "中文です"])
     if missing:
         assert set("中文です") >= set(missing)
         pytest.skip("no font with Chinese characters is installed here (Debian: fonts-noto-cjk)")

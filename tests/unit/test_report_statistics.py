@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from explicit_sparse.tools import _attention_statistics as stats
+from explicit_sparse.tools.report import statistics as stats
 
 LOG2 = math.log(2)
 

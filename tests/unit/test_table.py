@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 from table_runs import GOOD, POOR, REFERENCE, make_run, write_reference
 
-from explicit_sparse.tools import table
+from explicit_sparse.tools.table import __main__ as table
 
 
 @pytest.fixture

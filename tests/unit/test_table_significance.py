@@ -12,7 +12,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 from table_runs import GOOD, POOR, REFERENCE, make_run, write_reference
 
-from explicit_sparse.tools import table
+from explicit_sparse.tools.table import __main__ as table
 
 ROOT = Path(__file__).resolve().parents[2]
 WMT17 = ROOT.parent / "shared" / "data" / "wmt17-en-de-systems" / "newstest2017.en-de.tsv.xz"

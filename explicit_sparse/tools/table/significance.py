@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._runs import Run, TableError, read_lines
+from .runs import Run, TableError, read_lines
 
 # sacrebleu's short names of its two tests, and what they are called in full.
 METHODS = {"bootstrap": "bs", "randomisation": "ar"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..config import OPTIONS
-from ._published import Figure, for_dataset, system_key
-from ._runs import Run, TableError, look_up
-from ._significance import METHOD_NAMES, ResultStore, compare_with_baseline
+from ...config import OPTIONS
+from .published import Figure, for_dataset, system_key
+from .runs import Run, TableError, look_up
+from .significance import METHOD_NAMES, ResultStore, compare_with_baseline
 
 # What is averaged over seeds: name -> (where it is in run.json, whether it belongs to a test set).
 MEASURES = {

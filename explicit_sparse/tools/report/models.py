@@ -15,7 +15,7 @@ import explicit_sparse  # noqa: F401  registers our models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.config import ALPHA_MAX, ALPHA_MIN, SITES, SiteConfig
 
-from . import convert_checkpoint
+from .. import convert
 
 _ATTENTION_OF = {"encoder-self": "encoder.layers.{}.self_attn", "decoder-self": "decoder.layers.{}.self_attn",
                  "cross": "decoder.layers.{}.encoder_attn"}  # fmt: skip
@@ -92,12 +92,12 @@ def load_systems(paths: Sequence[Path], names: Sequence[str], data: Path) -> Lis
 
 def _load(path: Path, data: Path) -> System:
     state = read_checkpoint(path)
-    architecture = convert_checkpoint.model_name(state)
+    architecture = convert.model_name(state)
     if "encoder.embed_tokens.weight" not in state["model"]:
         raise ReportError(f"{path}: no encoder ({architecture}); a report is about models that translate")
-    if architecture in convert_checkpoint.COUNTERPART:
+    if architecture in convert.COUNTERPART:
         # fairseq's own Transformer: the same parameters in our class, whose attention can be observed
-        convert_checkpoint.to_sparse(state, topk=0)
+        convert.to_sparse(state, topk=0)
         with tempfile.TemporaryDirectory() as folder:
             converted = os.path.join(folder, "converted.pt")
             torch.save(state, converted)
@@ -114,7 +114,7 @@ def _load(path: Path, data: Path) -> System:
     if not attentions:
         raise ReportError(
             f"{path}: the model ({architecture}) holds no attention of this plugin; a Transformer of fairseq's own "
-            "becomes one with python -m explicit_sparse.tools.convert_checkpoint IN.pt OUT.pt --to sparse"
+            "becomes one with python -m explicit_sparse.tools.convert IN.pt OUT.pt --to sparse"
         )
     name = system_label({site: modules[0].config for site, modules in attentions.items()})
     return System(name, path, architecture, model.eval(), task, attentions)

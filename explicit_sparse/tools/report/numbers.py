@@ -6,11 +6,11 @@ import torch
 
 from explicit_sparse.config import SITES
 
-from . import _attention_statistics as stats
-from ._attention_collect import Collection
-from ._report_data import Sentence, symbols
-from ._report_models import ReportError, System
-from ._word_alignment import ErrorRate, GoldLinks, as_links, write_pharaoh
+from . import statistics as stats
+from .collect import Collection
+from .sentences import Sentence, symbols
+from .models import ReportError, System
+from .alignment import ErrorRate, GoldLinks, as_links, write_pharaoh
 
 AVERAGE = "average"
 

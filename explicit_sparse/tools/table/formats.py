@@ -6,8 +6,8 @@ import json
 import textwrap
 from typing import Any, Callable, Dict, Sequence
 
-from ._grids import Grid, make_grids
-from ._summary import MEASURES, SPEEDS, Row, Table
+from .grids import Grid, make_grids
+from .summary import MEASURES, SPEEDS, Row, Table
 
 WIDTH = 100  # of a terminal
 FORMAT = 1

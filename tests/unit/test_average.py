@@ -4,7 +4,7 @@ import json
 import pytest
 import torch
 
-from explicit_sparse.tools import average_checkpoints as tool
+from explicit_sparse.tools import average as tool
 
 
 def save(path, value, dtype=torch.float32, **extra):

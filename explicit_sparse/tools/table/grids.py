@@ -5,8 +5,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence
 
-from ._published import Figure
-from ._summary import SIGNIFICANT, Measure, Row, Table
+from .published import Figure
+from .summary import SIGNIFICANT, Measure, Row, Table
 
 _NONE = "-"
 _SHORT_SITES = {"encoder-self": "enc-self", "decoder-self": "dec-self"}

@@ -1,7 +1,7 @@
 """Move a checkpoint between fairseq's own Transformer and ours.
 
-    python -m explicit_sparse.tools.convert_checkpoint dense.pt sparse.pt --to sparse --topk 0
-    python -m explicit_sparse.tools.convert_checkpoint sparse.pt dense.pt --to fairseq
+    python -m explicit_sparse.tools.convert dense.pt sparse.pt --to sparse --topk 0
+    python -m explicit_sparse.tools.convert sparse.pt dense.pt --to fairseq
 
 The parameters have the same names, so only the model's name and options change: nothing is
 computed, and a model with ``--topk 0`` translates exactly as before. Ours goes back to fairseq

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._report_models import ReportError, System
+from .models import ReportError, System
 
 _LONGEST_TRANSLATION = 200
 

@@ -4,9 +4,9 @@ import base64
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import _attention_figures as figures
-from ._attention_statistics import COMPARISON, KINDS, ROLES, TAIL_K
-from ._report_models import ReportError
+from . import figures
+from .statistics import COMPARISON, KINDS, ROLES, TAIL_K
+from .models import ReportError
 
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 

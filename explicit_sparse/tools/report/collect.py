@@ -8,10 +8,10 @@ from torch import Tensor
 
 from explicit_sparse.mappings import NEG_INF
 
-from . import _attention_statistics as stats
-from ._report_data import Batch, symbols
-from ._report_models import System
-from ._word_alignment import align
+from . import statistics as stats
+from .sentences import Batch, symbols
+from .models import System
+from .alignment import align
 
 BINS = 20
 

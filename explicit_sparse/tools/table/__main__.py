@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from . import _plot
-from ._formats import FORMATS
-from ._published import PUBLISHED_FILE, read_figures, select
-from ._runs import TableError, find_runs
-from ._significance import METHODS, ResultStore
-from ._summary import Comparison, Table, build_tables
+from . import plot
+from .formats import FORMATS
+from .published import PUBLISHED_FILE, read_figures, select
+from .runs import TableError, find_runs
+from .significance import METHODS, ResultStore
+from .summary import Comparison, Table, build_tables
 
 _EPILOG = """\
 examples:
@@ -115,7 +115,7 @@ def _seeds(text: str) -> List[int]:
 
 
 def _data_root() -> Path:
-    return Path(os.environ.get("DATA_ROOT") or Path(__file__).resolve().parents[2] / "prepared")
+    return Path(os.environ.get("DATA_ROOT") or Path(__file__).resolve().parents[3] / "prepared")
 
 
 def quiet_others() -> None:
@@ -130,11 +130,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     quiet_others()
     try:
         if arguments.plot:
-            _plot.require_matplotlib()
+            plot.require_matplotlib()
         tables = tabulate(arguments)
         text = FORMATS[arguments.format](tables)
         if arguments.plot:
-            _plot.draw(tables, arguments.plot)
+            plot.draw(tables, arguments.plot)
         if arguments.output:
             aside = arguments.output.with_name(arguments.output.name + ".partial")
             aside.write_text(text, encoding="utf-8")

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from ._published import system_key
-from ._runs import TableError
-from ._summary import Row, Table
+from .published import system_key
+from .runs import TableError
+from .summary import Row, Table
 
 # Okabe and Ito's colours: told apart by readers with colour-blindness too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")

@@ -1,6 +1,6 @@
 """Averages the parameters of several checkpoints of one training.
 
-    python -m explicit_sparse.tools.average_checkpoints CHECKPOINT_DIR --output average.pt --last 5
+    python -m explicit_sparse.tools.average CHECKPOINT_DIR --output average.pt --last 5
 
 With one number, --last N averages the last N checkpoints, up to epoch M where --up-to M is given. With several, as in
 --last 1,5,10 or --last 10 --up-to 50,60,70, the window is chosen on the validation set: --select-on valid, by its loss
@@ -204,7 +204,7 @@ def positive_numbers(text):
 
 def parse_args(argv=None):
     parser = argparse.ArgumentParser(
-        prog="average_checkpoints",
+        prog="average",
         usage="%(prog)s CHECKPOINT_DIR --output FILE --last N[,N...] [options] [-- FAIRSEQ-GENERATE FLAGS]",
         description=__doc__,
         epilog="The flags after -- are for --select-by bleu.",
@@ -225,7 +225,7 @@ def parse_args(argv=None):
     end = argv.index("--") if "--" in argv else len(argv)
     args = parser.parse_args(argv[:end])
     args.generate_flags = argv[end + 1 :]
-    args.command = f"python -m explicit_sparse.tools.average_checkpoints {' '.join(map(shlex.quote, argv))}"
+    args.command = f"python -m explicit_sparse.tools.average {' '.join(map(shlex.quote, argv))}"
     for flag, values in (("--last", args.last), ("--up-to", args.up_to)):
         if len(values) > 1 and not args.select_on:
             parser.error(f"{flag} {','.join(map(str, values))} are several windows: choose with --select-on valid")

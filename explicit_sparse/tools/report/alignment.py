@@ -8,8 +8,8 @@ from typing import FrozenSet, List, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._attention_statistics import join_words
-from ._report_models import ReportError
+from .statistics import join_words
+from .models import ReportError
 
 Links = FrozenSet[Tuple[int, int]]
 

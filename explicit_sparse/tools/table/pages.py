@@ -1,4 +1,4 @@
-"""Keep the tables in Markdown pages what the recorded runs say: ``python -m explicit_sparse.tools.pages PAGE...``.
+"""Keep the tables in Markdown pages what the recorded runs say: ``python -m explicit_sparse.tools.table.pages PAGE...``.
 
 A page holds the arguments of the table tool, and below them what it printed:
 
@@ -17,11 +17,12 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from . import _plot, table
-from ._formats import FORMATS
-from ._runs import TableError
+from . import plot
+from . import __main__ as table
+from .formats import FORMATS
+from .runs import TableError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 _BEGIN = re.compile(r"^<!-- table: (.*) -->$")
 _END = "<!-- end of table -->"
 
@@ -64,15 +65,15 @@ def _table(arguments: str, draw: bool) -> str:
         raise TableError(f"the table tool does not take '{arguments}'") from error
     tables = table.tabulate(parsed)
     if draw and parsed.plot:
-        _plot.require_matplotlib()
-        _plot.draw(tables, parsed.plot)
+        plot.require_matplotlib()
+        plot.draw(tables, parsed.plot)
     return FORMATS["markdown"](tables)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m explicit_sparse.tools.pages",
+        prog="python -m explicit_sparse.tools.table.pages",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

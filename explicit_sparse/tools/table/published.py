@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ._runs import TableError
+from .runs import TableError
 
-PUBLISHED_FILE = Path(__file__).resolve().parents[2] / "data" / "published.csv"
+PUBLISHED_FILE = Path(__file__).resolve().parents[3] / "data" / "published.csv"
 
 # Names that papers use for the same thing, in the spelling of _plain().
 _SAME = {

@@ -23,10 +23,10 @@ import torch
 from explicit_sparse.config import SITES
 from explicit_sparse.version import __version__
 
-from . import _report_numbers as numbers
-from . import _report_page as page
-from ._attention_collect import Collection
-from ._report_data import (
+from . import numbers
+from . import page
+from .collect import Collection
+from .sentences import (
     Sentence,
     detect_subwords,
     make_batches,
@@ -35,8 +35,8 @@ from ._report_data import (
     translate,
     what_is_wrong,
 )
-from ._report_models import ReportError, System, alpha_course, load_systems
-from ._word_alignment import GoldLinks, read_gold
+from .models import ReportError, System, alpha_course, load_systems
+from .alignment import GoldLinks, read_gold
 
 _EPILOG = """\
 examples:

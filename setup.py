@@ -64,7 +64,7 @@ setup(
         "sacremoses",
         "subword-nmt",
         "sentencepiece",
-        # What fairseq, sacrebleu and sacremoses bring too.
+        # What the packages above bring too: used here by name.
         "PyYAML",
         "tabulate",
         "tqdm",

@@ -15,7 +15,7 @@ import sys
 import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
-import explicit_sparse  # noqa: F401  registers our models, and lets torch >= 2.6 read fairseq's checkpoints
+from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.config import OPTIONS, SITES, OptionError, SparseAttentionConfig
 
 # Model of fairseq's -> ours. Checkpoints hold every dimension, so the base name fits all sizes.

@@ -16,7 +16,7 @@ from collections import defaultdict
 import torch
 from fairseq import checkpoint_utils, utils
 
-import explicit_sparse  # noqa: F401  registers our models
+from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.mappings import NEG_INF
 

@@ -5,7 +5,15 @@ import builtins
 import pytest
 from table_runs import GOOD, POOR, make_run
 
-from explicit_sparse.tools.table import __main__ as table, plot
+from explicit_sparse.tools.table import __main__ as table
+from explicit_sparse.tools.table.plot import (
+    _curve,
+    _draw_loss,
+    _draw_speed,
+    _draw_sweep,
+    _panels,
+    _sweep,
+)
 
 matplotlib_image = pytest.importorskip("matplotlib.image")
 
@@ -37,16 +45,16 @@ def test_three_panels_in_a_row(tmp_path, monkeypatch):
 def test_what_the_panels_show(tmp_path):
     sweep(tmp_path)
     (content,) = table.tabulate(table.make_parser().parse_args([str(tmp_path / "runs"), "--paired", "none"]))
-    assert [k for k, _ in plot._sweep(content)] == [4, 16, None]  # sparsemax is no point of the sweep
-    assert plot._curve(content.rows[0].runs[0]) == [(100, 4.5), (200, 4.0), (300, 3.5)]
-    assert plot._panels(content) == [plot._draw_sweep, plot._draw_loss, plot._draw_speed]
+    assert [k for k, _ in _sweep(content)] == [4, 16, None]  # sparsemax is no point of the sweep
+    assert _curve(content.rows[0].runs[0]) == [(100, 4.5), (200, 4.0), (300, 3.5)]
+    assert _panels(content) == [_draw_sweep, _draw_loss, _draw_speed]
 
 
 def test_one_k_beside_dense_is_no_sweep(tmp_path):
     for system in ("dense", "top-k 8", "sparsemax"):
         make_run(tmp_path, system)
     (content,) = table.tabulate(table.make_parser().parse_args([str(tmp_path / "runs"), "--paired", "none"]))
-    assert plot._panels(content) == [plot._draw_loss, plot._draw_speed]
+    assert _panels(content) == [_draw_loss, _draw_speed]
 
 
 def test_a_single_run_has_its_loss_only(tmp_path):

@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
-import explicit_sparse  # noqa: F401  registers our models
+from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.config import ALPHA_MAX, ALPHA_MIN, SITES, SiteConfig
 

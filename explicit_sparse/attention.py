@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from . import mappings, patterns
 from .config import ALPHA_MAX, ALPHA_MIN, SITES, OptionError, SiteConfig
-from .decoding import CachedMultiheadAttention, group_beams, split_beams
+from .decoding import CachedMultiheadAttention, Fixed, group_beams, split_beams
 from .kernels import long
 
 
@@ -93,6 +93,8 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if self.can_step(incremental_state, static_kv):
             scores, v = self.step(query, key, key_padding_mask, incremental_state, attn_mask)
         else:
+            if incremental_state is not None:
+                self.leave_cache(incremental_state)
             scores, v = super().forward(
                 query,
                 key,
@@ -302,8 +304,8 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if incremental_state is None:
             return 0
         saved = self.get_incremental_state(incremental_state, "queries")
-        before = 0 if saved is None else int(saved["count"])
-        self.set_incremental_state(incremental_state, "queries", {"count": torch.tensor(before + tgt_len)})
+        before = 0 if saved is None else saved["seen"].count
+        self.set_incremental_state(incremental_state, "queries", {"seen": Fixed(count=before + tgt_len)})
         return before
 
 

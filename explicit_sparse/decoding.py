@@ -10,8 +10,29 @@ from torch import Tensor, nn
 IncrementalState = Optional[Dict[str, Dict[str, Optional[Tensor]]]]
 
 
+class Fixed:
+    """What an incremental state holds beside rows of the batch.
+
+    fairseq's states are tensors whose first dimension is the batch, and public decoders reorder every value of every
+    state by hand. Such a loop leaves this as it is.
+    """
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+    def index_select(self, dim, index):
+        return self
+
+    def __getitem__(self, index):
+        return self
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return args[0] if function is torch.index_select else NotImplemented
+
+
 class CachedMultiheadAttention(MultiheadAttention):
-    """fairseq's attention with a cheaper incremental step; its states keep their names and shapes.
+    """fairseq's attention with a cheaper incremental step.
 
     What a step of beam search saves, with the results of fairseq's to rounding:
 
@@ -21,6 +42,10 @@ class CachedMultiheadAttention(MultiheadAttention):
     - In cross-attention the beams of a sentence read the same keys and values where the decoder passes these once a
       sentence, or ``set_beam_size`` was called.
     - A padding mask without padding is dropped, and is converted once.
+
+    A state holds ``rows``, (B,), and ``cache``: row b of the batch reads row ``rows[b]`` of the cache. A reorder changes
+    ``rows`` alone, whether this module makes it or a caller's own loop over the tensors of the state; the next step
+    looks what became of them. A state that a caller set in fairseq's form (``prev_key``, ...) is understood too.
 
     Shapes: T queries of a step, S keys, H heads, D head width; B sentences times beams. Keys and values have a batch
     of B' <= B, in which each row belongs to B / B' consecutive queries.
@@ -51,41 +76,55 @@ class CachedMultiheadAttention(MultiheadAttention):
 
         Returns:
             Masked scores (B*H, T, S), and values (B'*H, S, D).
+
+        Raises:
+            ValueError: where the state was left with another number of rows than the queries have.
         """
-        state = self._get_input_buffer(incremental_state)
+        cache, rows = _read(self._get_input_buffer(incremental_state))
+        if rows is not None and rows.shape != query.shape[1:2]:
+            raise ValueError(
+                "the incremental state has rows of shape {} for a batch of {}; after a change of the batch, call "
+                "decoder.reorder_incremental_state_scripting(state, rows)".format(tuple(rows.shape), query.size(1))
+            )
         if self.self_attention:
             q, k, v = self._project(query, incremental_state)
-            mask = self._append(state, k, v, key_padding_mask)
+            cache = self._append(cache, rows, k, v, key_padding_mask)
         else:
             q = self._split_heads(self.q_proj(query) * self.scaling)
-            if "prev_key" not in state:
-                self._encode_keys(state, key, key_padding_mask, query.size(1))
-            mask = state["prev_key_padding_mask"]
-        self._set_input_buffer(incremental_state, state)
-        k, v = state["prev_key"], state["prev_value"]  # (B', H, S, D)
+            if cache is None:
+                cache = self._encode_keys(key, key_padding_mask, query.size(1))
+            elif not _untouched(cache, rows):
+                cache = regrouped(cache, rows)
+        self._set_input_buffer(incremental_state, {"rows": cache.rows, "cache": cache})
+        k, v = cache.key, cache.value  # (B', H, S, D)
 
         scores = torch.bmm(group_beams(q, k.size(0)), k.flatten(0, 1).transpose(1, 2))  # (B'*H, B/B'*T, S)
-        if mask is not None:
+        if cache.mask is not None:
             per_head = scores.view(k.size(0), self.num_heads, -1, k.size(2))
-            per_head.masked_fill_(mask[:, None, None].bool(), float("-inf"))
+            per_head.masked_fill_(cache.mask[:, None, None].bool(), float("-inf"))
         scores = split_beams(scores, query.size(1), self.num_heads).flatten(0, 1)  # (B*H, T, S)
         if attn_mask is not None:
             scores = scores + attn_mask
         return scores, v.flatten(0, 1)
 
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> IncrementalState:
-        """Beam search goes on with these rows of the batch: the beams ``new_order``, (B,)."""
+        """Beam search goes on with these rows of the batch: ``new_order``, (B,)."""
         state = self._get_input_buffer(incremental_state)
-        if "prev_key" not in state:
-            return incremental_state
-        if self.encoder_decoder_attention:
-            self._reorder_sentences(state, new_order)
-        elif self._joins_cache:
-            waiting = state.get("order")
-            state["order"] = new_order if waiting is None else waiting.index_select(0, new_order)
-        else:
+        if "cache" not in state:
             return super().reorder_incremental_state(incremental_state, new_order)
-        return self._set_input_buffer(incremental_state, state)
+        rows = state["rows"].index_select(0, new_order)
+        # Beams mostly change places within their sentence, which cross-attention need not hear of.
+        if self.self_attention or not torch.equal(rows, state["rows"]):
+            self._set_input_buffer(incremental_state, dict(state, rows=rows))
+        return incremental_state
+
+    def leave_cache(self, incremental_state: IncrementalState) -> None:
+        """Give the state fairseq's form, for a call that goes fairseq's way."""
+        cache, rows = _read(self._get_input_buffer(incremental_state))
+        if rows is not None:
+            names = {"prev_key": cache.key, "prev_value": cache.value, "prev_key_padding_mask": cache.mask}
+            state = {name: None if held is None else held.index_select(0, rows) for name, held in names.items()}
+            self._set_input_buffer(incremental_state, state)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(T, B, E) -> (B, H, T, D)"""
@@ -94,53 +133,90 @@ class CachedMultiheadAttention(MultiheadAttention):
     def _project(self, query: Tensor, incremental_state: IncrementalState) -> Tuple[Tensor, Tensor, Tensor]:
         """(T, B, E) -> scaled queries, keys and values, (B, H, T, D) each."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
-        joined = self.get_incremental_state(incremental_state, "projection")
-        if joined is None:
-            joined = {}
+        state = self.get_incremental_state(incremental_state, "projection")
+        if state is None:
+            joined = Fixed(weight=None, bias=None)
             if all(_is_plain(projection) for projection in projections):
-                joined["weight"] = torch.cat([projection.weight for projection in projections])  # (3E, E)
+                joined.weight = torch.cat([projection.weight for projection in projections])  # (3E, E)
                 biases = [projection.bias for projection in projections]
-                joined["bias"] = None if biases[0] is None else torch.cat(biases)
-            self.set_incremental_state(incremental_state, "projection", joined)
-        if joined:
-            q, k, v = F.linear(query, joined["weight"], joined["bias"]).chunk(3, dim=-1)
+                joined.bias = None if biases[0] is None else torch.cat(biases)
+            state = {"joined": joined}
+            self.set_incremental_state(incremental_state, "projection", state)
+        joined = state["joined"]
+        if joined.weight is not None:
+            q, k, v = F.linear(query, joined.weight, joined.bias).chunk(3, dim=-1)
         else:
             q, k, v = (projection(query) for projection in projections)
         return self._split_heads(q * self.scaling), self._split_heads(k), self._split_heads(v)
 
-    def _append(self, state, k: Tensor, v: Tensor, key_padding_mask: Optional[Tensor]) -> Optional[Tensor]:
-        """Put keys and values, (B, H, T, D), behind those in the state; returns the mask of all, (B, S)."""
-        order, previous_mask = state.pop("order", None), state.get("prev_key_padding_mask")
-        if order is not None and previous_mask is not None:
-            previous_mask = previous_mask.index_select(0, order)
-        if "prev_key" in state:
-            k, v = appended((state["prev_key"], state["prev_value"]), order, (k, v))
-        state["prev_key"], state["prev_value"] = k.contiguous(), v.contiguous()
-        state["prev_key_padding_mask"] = self._append_prev_key_padding_mask(
-            key_padding_mask, previous_mask, k.size(0), k.size(2), static_kv=False
-        )
-        return state["prev_key_padding_mask"]
+    def _append(
+        self, cache: Optional[Fixed], rows: Optional[Tensor], k: Tensor, v: Tensor, key_padding_mask: Optional[Tensor]
+    ) -> Fixed:
+        """The rows of the cache with keys and values, (B, H, T, D), behind them."""
+        previous_mask, in_order = None, None
+        if cache is not None:
+            previous_mask, order = cache.mask, None if _untouched(cache, rows) else rows
+            if order is not None and previous_mask is not None:
+                previous_mask = previous_mask.index_select(0, order)
+            if _vouched_for(cache) and cache.rows.numel() == k.size(0):
+                in_order = cache.rows
+            k, v = appended((cache.key, cache.value), order, (k, v))
+        mask = self._append_prev_key_padding_mask(key_padding_mask, previous_mask, k.size(0), k.size(2), static_kv=False)
+        return _cache(k.contiguous(), v.contiguous(), mask, in_order)
 
-    def _encode_keys(self, state, key: Tensor, mask: Optional[Tensor], bsz: int) -> None:
+    def _encode_keys(self, key: Tensor, mask: Optional[Tensor], bsz: int) -> Fixed:
         """Project the encoder's output, once for the beams that share a row of it."""
         if key.size(1) == bsz and self.beam_size > 1:
             key, mask = key[:, :: self.beam_size], None if mask is None else mask[:: self.beam_size]
-        state["prev_key"] = self._split_heads(self.k_proj(key)).contiguous()
-        state["prev_value"] = self._split_heads(self.v_proj(key)).contiguous()
         # On a CPU it pays to look first; on a GPU looking would make the host wait for the device.
         unpadded = mask is None or (mask.device.type == "cpu" and not mask.any())
-        state["prev_key_padding_mask"] = None if unpadded else mask.bool()
-        state["beams"] = torch.tensor(bsz // key.size(1))
+        k, v = (self._split_heads(project(key)).contiguous() for project in (self.k_proj, self.v_proj))
+        rows = torch.arange(bsz, device=key.device).div(bsz // key.size(1), rounding_mode="floor")
+        return _cache(k, v, None if unpadded else mask.bool(), rows)
 
-    def _reorder_sentences(self, state, new_order: Tensor) -> None:
-        """Keep the rows of the sentences that are still there. Beams change places within a sentence only."""
-        beams = int(state["beams"])
-        if state["prev_key"].size(0) * beams == new_order.numel():
-            return
-        rows = new_order.view(-1, beams)[:, 0].div(beams, rounding_mode="floor")
-        for name in ("prev_key", "prev_value", "prev_key_padding_mask"):
-            if state[name] is not None:
-                state[name] = state[name].index_select(0, rows)
+
+def _cache(key: Tensor, value: Tensor, mask: Optional[Tensor], rows: Optional[Tensor] = None) -> Fixed:
+    """Keys and values, (B', H, S, D), a mask, (B', S), and the rows that the batch reads, (B,): by default each its own."""
+    if rows is None:
+        rows = torch.arange(key.size(0), device=key.device)
+    return Fixed(key=key, value=value, mask=mask, rows=rows, version=version_of(rows))
+
+
+def _read(state: Dict[str, Optional[Tensor]]) -> Tuple[Optional[Fixed], Optional[Tensor]]:
+    """The cache of a state, and the rows of it that are wanted; None and None at the first step."""
+    if "cache" in state:
+        return state["cache"], state["rows"]
+    if "prev_key" not in state:
+        return None, None
+    cache = _cache(state["prev_key"], state["prev_value"], state.get("prev_key_padding_mask"))
+    return cache, cache.rows
+
+
+def _untouched(cache: Fixed, rows: Tensor) -> bool:
+    """Whether the rows are still those with which the cache was written, as far as that can be known unseen."""
+    return rows is cache.rows and _vouched_for(cache)
+
+
+def _vouched_for(cache: Fixed) -> bool:
+    return cache.version is not None and version_of(cache.rows) == cache.version
+
+
+def version_of(tensor: Tensor) -> Optional[int]:
+    """torch's count of the changes made in place; None in inference mode, where it keeps none."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def regrouped(cache: Fixed, rows: Tensor) -> Fixed:
+    """A cache whose rows each belong to equally many consecutive rows of the batch, for any choice of rows, (B,)."""
+    kept, counts = rows.unique_consecutive(return_counts=True)
+    if counts.unique().numel() > 1:
+        kept = rows
+    if not torch.equal(kept, torch.arange(cache.key.size(0), device=rows.device)):
+        mask = None if cache.mask is None else cache.mask.index_select(0, kept)
+        cache = _cache(cache.key.index_select(0, kept), cache.value.index_select(0, kept), mask)
+    beams = rows.numel() // max(kept.numel(), 1)
+    own = torch.arange(rows.numel(), device=rows.device).div(beams, rounding_mode="floor")
+    return _cache(cache.key, cache.value, cache.mask, own)
 
 
 def appended(caches: Sequence[Tensor], order: Optional[Tensor], steps: Sequence[Tensor]) -> List[Tensor]:

@@ -26,6 +26,7 @@ from fairseq.utils import eval_str_list
 from .attention import SparseMultiheadAttention
 from .compat import as_namespace, disable_fast_path, fill_defaults, transformer_config
 from .config import OPTIONS, SITES, SparseAttentionConfig
+from .decoding import version_of
 
 
 class SparseTransformerEncoderLayer(TransformerEncoderLayerBase):
@@ -94,16 +95,20 @@ class SparseTransformerEncoder(TransformerEncoderBase):
         return _wrap(SparseTransformerEncoderLayer(cfg, return_fc=self.return_fc), cfg)
 
     def reorder_encoder_out(self, encoder_out, new_order):
-        """As fairseq's, but nothing is copied where the beams of each sentence only change places.
+        """As fairseq's, but nothing is copied, and the argument returned, where the rows stay what they are.
 
-        Rows that were copied from the same one are equal: ``sentences`` in the result says which they are.
+        So it is in beam search, where the beams of a sentence only change places. ``copies`` in the result tells the
+        decoder which rows are one sentence's.
         """
-        sentences = new_order
-        if encoder_out.get("sentences"):
-            sentences = encoder_out["sentences"][0].index_select(0, new_order)
-            if torch.equal(sentences, encoder_out["sentences"][0]):
+        copies = Copies.of(encoder_out)
+        rows = new_order.clone()
+        if copies is not None:
+            rows = copies.rows.index_select(0, new_order)
+            if torch.equal(rows, copies.rows):
                 return encoder_out
-        return dict(super().reorder_encoder_out(encoder_out, new_order), sentences=[sentences])
+        reordered = super().reorder_encoder_out(encoder_out, new_order)
+        original = encoder_out if copies is None else copies.original
+        return dict(reordered, copies=[Copies(original, rows, reordered)])
 
 
 class SparseTransformerDecoder(TransformerDecoderBase):
@@ -119,7 +124,8 @@ class SparseTransformerDecoder(TransformerDecoderBase):
     def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
         """As fairseq's; beam search's first step hands each sentence to cross-attention once, for all its beams."""
         if incremental_state == {} and not self.cross_self_attention:
-            encoder_out = _one_of_each_sentence(encoder_out)
+            copies = Copies.of(encoder_out)
+            encoder_out = encoder_out if copies is None else copies.once_a_sentence(encoder_out)
         return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
 
@@ -213,19 +219,49 @@ def _sparse_config(args, sites=SITES):
     return cfg
 
 
-def _one_of_each_sentence(encoder_out):
-    """The encoder's output without the copies for beams, where every sentence has as many; else unchanged."""
-    if not encoder_out or not encoder_out.get("sentences"):
-        return encoder_out
-    counts = encoder_out["sentences"][0].unique_consecutive(return_counts=True)[1]
-    beams = int(counts[0])
-    if not (counts == beams).all():
-        return encoder_out
-    return dict(
-        encoder_out,
-        encoder_out=[output[:, ::beams] for output in encoder_out["encoder_out"]],  # (S, B', E)
-        encoder_padding_mask=[mask[::beams] for mask in encoder_out["encoder_padding_mask"]],  # (B', S)
-    )
+class Copies:
+    """That the rows of an encoder's output are copies, and of which sentences; true while nobody has edited either.
+
+    Args:
+        original: the encoder's output, one row a sentence, B'.
+        rows: which of them each row of the copy repeats, (B,).
+        copy: the output that fairseq's ``reorder_encoder_out`` made of it.
+    """
+
+    def __init__(self, original, rows, copy):
+        self.original, self.rows, self.copy = original, rows, copy
+        self.versions = [version_of(tensor) for tensor in self._tensors()]
+
+    def _tensors(self):
+        return [*_read_by_attention(self.original), *_read_by_attention(self.copy)]
+
+    @classmethod
+    def of(cls, encoder_out):
+        """What is known of this output's rows; None where it cannot be proven."""
+        (copies,) = (encoder_out or {}).get("copies") or [None]
+        if copies is None or None in copies.versions:
+            return None
+        given, copied = _read_by_attention(encoder_out), _read_by_attention(copies.copy)
+        same = len(given) == len(copied) and all(a is b for a, b in zip(given, copied))
+        unedited = copies.versions == [version_of(tensor) for tensor in copies._tensors()]
+        return copies if same and unedited else None
+
+    def once_a_sentence(self, encoder_out):
+        """The output without the copies for beams, where every sentence has as many; else unchanged."""
+        kept, counts = self.rows.unique_consecutive(return_counts=True)
+        if counts.unique().numel() != 1:
+            return encoder_out
+        beams = self.rows.numel() // kept.numel()
+        return dict(
+            encoder_out,
+            encoder_out=[output[:, ::beams] for output in encoder_out["encoder_out"]],  # (S, B', E)
+            encoder_padding_mask=[mask[::beams] for mask in encoder_out["encoder_padding_mask"]],  # (B', S)
+        )
+
+
+def _read_by_attention(encoder_out):
+    """The tensors of an encoder's output that cross-attention reads."""
+    return [*encoder_out["encoder_out"], *encoder_out["encoder_padding_mask"]]
 
 
 def _wrap(layer, cfg):

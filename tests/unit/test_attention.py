@@ -131,7 +131,7 @@ def test_incremental_cross_attention_is_stock_with_shared_beams(config, beam):
             )
         for actual, expected in zip(*results):
             assert torch.equal(actual, expected)
-        assert ours._get_input_buffer(caches[0])["prev_key"].size(0) == 2
+        assert ours._get_input_buffer(caches[0])["cache"].key.size(0) == 2
         # The same as without sharing
         unshared = build("cross", config)(query, key, key, padding)[0]
         torch.testing.assert_close(results[0][0], unshared, rtol=0, atol=1e-6)

@@ -289,7 +289,7 @@ def test_incremental_cross_attention_equals_the_full_pass(mapping, pattern, shar
             torch.testing.assert_close(weights, full_weights[:, :, -1:], rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(output, full[-1:], rtol=1e-5, atol=1e-6)
             if shared_keys:
-                assert layer._get_input_buffer(cache)["prev_key"].size(0) == history.size(1) // 2
+                assert layer._get_input_buffer(cache)["cache"].key.size(0) == history.size(1) // 2
 
 
 @pytest.mark.parametrize("options", [{"topk": 2}, {"topk": 2, "topk_ties": "break"}, {"topk": 2, "topk_order": "after"}])

@@ -189,9 +189,9 @@ def test_keys_once_a_sentence_equal_keys_repeated_for_each_beam(options, padded)
             key_padding_mask=mask.repeat_interleave(beams, dim=0),
         )  # fmt: skip
         results.append(outputs)
-        cache = layer._get_input_buffer(state)
-        assert cache["prev_key"].shape == (2 * beams, HEADS, 7, WIDTH // HEADS)
-        assert (cache["prev_key_padding_mask"] is not None) == padded
+        cache = layer._get_input_buffer(state)["cache"]
+        assert cache.key.shape == (2 * beams, HEADS, 7, WIDTH // HEADS)
+        assert (cache.mask is not None) == padded
     assert_equal(*results)
     for t in (0, 4):  # and each is the full pass
         rows = orders[2] if t else slice(None)

@@ -18,7 +18,7 @@ from fairseq.models.transformer import (
     TransformerModel,
 )
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
-from fairseq.modules import AdaptiveInput, CharacterTokenEmbedder
+from fairseq.modules import AdaptiveInput, CharacterTokenEmbedder, FairseqDropout
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from fairseq.utils import eval_str_list
@@ -129,8 +129,28 @@ class SparseTransformerDecoder(TransformerDecoderBase):
         return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
 
+class AnswersToStockNames:
+    """``--retain-dropout-modules`` reaches our modules under the names of fairseq's too, as its documentation has them."""
+
+    STOCK_NAMES = {
+        "SparseTransformerEncoder": "TransformerEncoder",
+        "SparseTransformerDecoder": "TransformerDecoder",
+        "SparseTransformerEncoderLayer": "TransformerEncoderLayerBase",
+        "SparseTransformerDecoderLayer": "TransformerDecoderLayerBase",
+        "SparseMultiheadAttention": "MultiheadAttention",
+    }
+
+    def make_generation_fast_(self, **kwargs):
+        asked = kwargs.get("retain_dropout_modules")
+        if asked is not None:
+            names = {module.module_name for module in self.modules() if isinstance(module, FairseqDropout)} - {None}
+            kept = [name for name in names if name in asked or self.STOCK_NAMES.get(name, name) in asked]
+            kwargs["retain_dropout_modules"] = kept
+        super().make_generation_fast_(**kwargs)
+
+
 @register_model("explicit_sparse_transformer")
-class ExplicitSparseTransformerModel(TransformerModel):
+class ExplicitSparseTransformerModel(AnswersToStockNames, TransformerModel):
     """Explicit Sparse Transformer (arXiv 1912.11637): each query attends to its k best keys."""
 
     @classmethod
@@ -163,7 +183,7 @@ class ExplicitSparseLanguageModelConfig(SparseAttentionConfig, TransformerLangua
 
 
 @register_model("explicit_sparse_transformer_lm", dataclass=ExplicitSparseLanguageModelConfig)
-class ExplicitSparseLanguageModel(TransformerLanguageModel):
+class ExplicitSparseLanguageModel(AnswersToStockNames, TransformerLanguageModel):
     """Decoder-only Explicit Sparse Transformer, the counterpart of fairseq's ``transformer_lm``."""
 
     @classmethod

@@ -10,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils, models, options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.modules import MultiheadAttention
+from fairseq.modules import FairseqDropout, MultiheadAttention
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
@@ -540,3 +540,44 @@ def test_dense_checkpoint_opened_as_ours(tmp_path):
     torch.testing.assert_close(logits(loaded), logits(dense), rtol=0, atol=1e-5)
     sparse = load(tmp_path / "model.pt", {"arch": OURS, "topk": 3})
     assert {module.config.topk for module in attentions(sparse)} == {3}
+
+
+# ---- dropout kept at translation ----
+
+
+@pytest.mark.parametrize("arch, flags", [(OURS, TINY), (OURS + "_lm", TINY_LM)])
+@pytest.mark.parametrize(
+    "names",
+    [
+        None,
+        [],
+        ["TransformerEncoder"],
+        ["TransformerDecoder"],
+        "TransformerDecoder",
+        ["MultiheadAttention"],
+        ["TransformerEncoderLayerBase"],
+        ["TransformerDecoderLayerBase", "TransformerEncoder", "MultiheadAttention"],
+        ["NoSuchModule"],
+    ],
+)
+def test_retained_dropout_by_the_names_of_stock(arch, flags, names):
+    def active(model):
+        generation = {"retain_dropout": True, "retain_dropout_modules": names}
+        model.prepare_for_inference_(OmegaConf.create({"generation": generation}))
+        return {
+            name: module.apply_during_inference
+            for name, module in model.named_modules()
+            if isinstance(module, FairseqDropout)
+        }
+
+    stock = active(build(PAIRS[arch], flags))
+    assert active(build(arch, flags)) == stock
+    nothing = names in ([], ["NoSuchModule"]) or ("_lm" in arch and "Encoder" in str(names) and len(names) == 1)
+    assert any(stock.values()) != nothing
+
+
+def test_retained_dropout_by_our_own_names():
+    model = build(OURS, TINY)
+    model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=["SparseTransformerDecoder"])
+    kept = [module for module in model.modules() if getattr(module, "apply_during_inference", False)]
+    assert kept == [model.decoder.dropout_module]

@@ -46,6 +46,7 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
             )
         self.site = site
         self.config = config
+        self.num_updates = 0  # of the training so far
         self.layer = 0  # set by the encoder or decoder; the random patterns differ by layer
         self.observer: Optional[Callable[["SparseMultiheadAttention", Tensor, Tensor], None]] = None
         if config.mapping == "entmax" and config.entmax_alpha is None:
@@ -60,6 +61,10 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if self.config.entmax_alpha is not None:
             return torch.full((self.num_heads,), self.config.entmax_alpha, device=self.q_proj.weight.device)
         return (1 + torch.sigmoid(self.pre_alpha.float())).clamp(ALPHA_MIN, ALPHA_MAX)
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Called through fairseq's model before each update and after a checkpoint was loaded."""
+        self.num_updates = num_updates
 
     def forward(
         self,
@@ -136,7 +141,7 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if self._selects():
             return mappings.topk(
                 scores,
-                config.keys_kept(scores.size(-1)),
+                self._keys_kept(scores.size(-1)),
                 ties=config.ties,
                 order=config.order,
                 renormalize=config.renormalize,
@@ -158,6 +163,13 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         """Whether top-k applies now: a phase of it may be switched off."""
         phases = ("both", "train" if self.training else "generate")
         return self.config.mapping == "topk" and self.config.phase in phases
+
+    def _keys_kept(self, keys: int) -> int:
+        """k in force for a row of ``keys`` keys; in training a schedule may change it."""
+        k = self.config.keys_kept(keys)
+        if self.training and self.config.schedule is not None:
+            return self.config.schedule.keys_kept(k, keys, self.num_updates)
+        return k
 
     def _map_nm(self, scores: Tensor, unrestricted: Tensor) -> Tensor:
         """N:M with groups counted from a sentence's first token: neither left padding nor a pattern moves them."""
@@ -237,7 +249,7 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if not possible or config.kernel == "long":
             return possible
         # The rule was measured on a CPU.
-        return key.device.type == "cpu" and long.pays(key.size(0), config.keys_kept(key.size(0)))
+        return key.device.type == "cpu" and long.pays(key.size(0), self._keys_kept(key.size(0)))
 
     def _attend_long(self, query, key, value, key_padding_mask, attn_mask, need_weights: bool):
         """Output (T, B, E) as on the ordinary path, to rounding, from the k best scores of each row alone.
@@ -276,7 +288,7 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         scores, keys = long.best_scores(
             q,
             k,
-            self.config.keys_kept(src_len),
+            self._keys_kept(src_len),
             ties=self.config.ties,
             attn_mask=attn_mask,
             hidden=hidden if restricted else None,

@@ -6,6 +6,8 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
+from .schedule import Schedule
+
 SITES = ("encoder-self", "decoder-self", "cross")
 MAPPINGS = ("topk", "softmax", "sparsemax", "entmax15", "entmax", "rela", "nm")
 PATTERNS = ("full", "block", "window", "dilated", "global", "random", "bigbird", "out-of-window")
@@ -77,6 +79,19 @@ class SparseAttentionConfig(FairseqDataclass):
     topk_straight_through: bool = field(
         default=False, metadata={"help": "forward top-k, backward dense softmax"}
     )
+    topk_warmup_updates: int = field(
+        default=0, metadata={"help": "train dense for the first N updates, with top-k from then on"}
+    )
+    topk_anneal_updates: int = field(
+        default=0,
+        metadata={
+            "help": "in training, k falls from the whole row to its final value over N updates, "
+            "the first ones or those after --topk-warmup-updates"
+        },
+    )
+    topk_dense_share: float = field(
+        default=0.0, metadata={"help": "each update of the training is dense with this probability"}
+    )
     entmax_alpha: Optional[float] = field(
         default=None,
         metadata={
@@ -129,11 +144,12 @@ class SparseAttentionConfig(FairseqDataclass):
                 setattr(options, name, value)
         return options
 
-    def resolve(self, sites: Sequence[str] = SITES) -> Dict[str, "SiteConfig"]:
+    def resolve(self, sites: Sequence[str] = SITES, seed: int = 1) -> Dict[str, "SiteConfig"]:
         """Check the options and say what they mean at each attention site of a model.
 
         Args:
             sites: the sites that the model has; a language model has decoder-self only.
+            seed: fairseq's ``--seed``, from which ``--topk-dense-share`` draws.
 
         Returns:
             One :class:`SiteConfig` for each site.
@@ -161,6 +177,7 @@ class SparseAttentionConfig(FairseqDataclass):
                 mapping if site in sparse_sites else "softmax",
                 site_topk[site],
                 str(self.attention_pattern) if site in pattern_sites else "full",
+                seed,
             )
             for site in sites
         }
@@ -229,6 +246,22 @@ class SparseAttentionConfig(FairseqDataclass):
                     "--topk-straight-through" if self.topk_straight_through else "--topk-order after"
                 )
             )
+        for name in ("topk_warmup_updates", "topk_anneal_updates"):
+            if getattr(self, name) < 0:
+                raise OptionError(
+                    "{} {}: give a number of updates, 0 for none".format(_flag(name), getattr(self, name))
+                )
+        if not 0 <= self.topk_dense_share < 1:
+            raise OptionError(
+                "--topk-dense-share {}: a probability, at least 0 and below 1; for dense training "
+                "give --topk-phase generate".format(self.topk_dense_share)
+            )
+        if str(self.topk_phase) == "generate" and self._scheduled():
+            raise OptionError(
+                "{} {} changes training only, where --topk-phase generate does not select".format(
+                    _flag(self._scheduled()[0]), getattr(self, self._scheduled()[0])
+                )
+            )
         if self.entmax_alpha is not None and not ALPHA_MIN <= self.entmax_alpha <= ALPHA_MAX:
             raise OptionError(
                 "--entmax-alpha {}: must be in [{}, {:g}]; for alpha 1 use --attention-mapping softmax".format(
@@ -284,7 +317,11 @@ class SparseAttentionConfig(FairseqDataclass):
                 given.append("{} {}".format(_flag(name), getattr(self, name)))
         if self.topk_straight_through:
             given.append("--topk-straight-through")
-        return given
+        return given + ["{} {}".format(_flag(name), getattr(self, name)) for name in self._scheduled()]
+
+    def _scheduled(self) -> List[str]:
+        """The options of the training schedule that are given."""
+        return [name for name in _SCHEDULE if getattr(self, name)]
 
     def _resolve_pattern_sites(self, sites: Sequence[str]) -> Tuple[str, ...]:
         pattern, span = str(self.attention_pattern), self.attention_span
@@ -316,7 +353,7 @@ class SparseAttentionConfig(FairseqDataclass):
             )
         return chosen
 
-    def _at_site(self, mapping: str, site_topk: Optional[int], pattern: str) -> "SiteConfig":
+    def _at_site(self, mapping: str, site_topk: Optional[int], pattern: str, seed: int) -> "SiteConfig":
         k, ratio = 0, None
         if mapping == "topk":
             if site_topk is not None:
@@ -337,6 +374,7 @@ class SparseAttentionConfig(FairseqDataclass):
             order=str(self.topk_order),
             renormalize=bool(self.topk_renormalize),
             straight_through=bool(self.topk_straight_through),
+            schedule=Schedule(*(getattr(self, name) for name in _SCHEDULE), seed) if self._scheduled() else None,
             entmax_alpha=self.entmax_alpha,
             rela_norm=str(self.rela_norm or "gated"),
             nm=_parse_nm(self.nm or "2:4"),
@@ -366,6 +404,7 @@ class SiteConfig:
     order: str = "before"
     renormalize: bool = False
     straight_through: bool = False
+    schedule: Optional[Schedule] = None
     entmax_alpha: Optional[float] = None
     rela_norm: str = "gated"
     nm: Tuple[int, int] = (2, 4)
@@ -381,14 +420,18 @@ class SiteConfig:
         return max(ceil(keys / self.topk_ratio), self.topk_min)
 
 
+_SCHEDULE = ("topk_warmup_updates", "topk_anneal_updates", "topk_dense_share")
 _SITE_OPTION = {"encoder-self": "--encoder-topk", "decoder-self": "--decoder-topk", "cross": "--cross-topk"}
 _TYPES = (
     (
-        ("topk", "encoder_topk", "decoder_topk", "cross_topk", "topk_min", "attention_span", "pattern_seed"),
+        (
+            *("topk", "encoder_topk", "decoder_topk", "cross_topk", "topk_min", "attention_span", "pattern_seed"),
+            *("topk_warmup_updates", "topk_anneal_updates"),
+        ),
         int,
         "a whole number",
     ),
-    (("topk_ratio", "entmax_alpha"), (int, float), "a number"),
+    (("topk_ratio", "entmax_alpha", "topk_dense_share"), (int, float), "a number"),
     (("sparse_sites", "pattern_sites", "nm"), str, "words in one string"),
 )
 _CHOICES = {

@@ -66,7 +66,7 @@ def topk(
             more than k; ``break`` keeps exactly k, and which of the equal scores stay is not defined.
         order: select ``before`` the softmax (the paper) or ``after`` it: p_j = softmax(s)_j or 0.
         renormalize: with ``after``, divide what is left by its sum.
-        straight_through: forward as above, backward as dense softmax (arXiv 2505.22074).
+        straight_through: forward as above, backward as dense softmax (the idea of arXiv 1308.3432).
 
     Returns:
         Weights (..., S) in the dtype of ``scores``.

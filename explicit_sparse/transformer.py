@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.distributed import fsdp_wrap
+from fairseq.logging import metrics
 from fairseq.models import register_model
 from fairseq.models.transformer import (
     DEFAULT_MAX_TARGET_POSITIONS,
@@ -129,6 +130,18 @@ class SparseTransformerDecoder(TransformerDecoderBase):
         return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
 
+class LogsSchedule:
+    """Where training follows a schedule, the log says which k is in force: of 100 keys, ``k_of_100``."""
+
+    def set_num_updates(self, num_updates):
+        super().set_num_updates(num_updates)
+        for module in self.modules():
+            if isinstance(module, SparseMultiheadAttention) and module.config.schedule is not None:
+                k = module.config.schedule.keys_kept(module.config.keys_kept(100), 100, num_updates)
+                metrics.log_scalar("k_of_100", k, weight=0, priority=700)  # weight 0: the last one, not a mean
+                return
+
+
 class AnswersToStockNames:
     """``--retain-dropout-modules`` reaches our modules under the names of fairseq's too, as its documentation has them."""
 
@@ -150,7 +163,7 @@ class AnswersToStockNames:
 
 
 @register_model("explicit_sparse_transformer")
-class ExplicitSparseTransformerModel(AnswersToStockNames, TransformerModel):
+class ExplicitSparseTransformerModel(AnswersToStockNames, LogsSchedule, TransformerModel):
     """Explicit Sparse Transformer (arXiv 1912.11637): each query attends to its k best keys."""
 
     @classmethod
@@ -183,7 +196,7 @@ class ExplicitSparseLanguageModelConfig(SparseAttentionConfig, TransformerLangua
 
 
 @register_model("explicit_sparse_transformer_lm", dataclass=ExplicitSparseLanguageModelConfig)
-class ExplicitSparseLanguageModel(AnswersToStockNames, TransformerLanguageModel):
+class ExplicitSparseLanguageModel(AnswersToStockNames, LogsSchedule, TransformerLanguageModel):
     """Decoder-only Explicit Sparse Transformer, the counterpart of fairseq's ``transformer_lm``."""
 
     @classmethod
@@ -235,7 +248,8 @@ class ExplicitSparseLanguageModel(AnswersToStockNames, TransformerLanguageModel)
 def _sparse_config(args, sites=SITES):
     """fairseq's configuration with ``sparse_attention``: what our options mean at each site."""
     cfg = transformer_config(args)
-    cfg.sparse_attention = SparseAttentionConfig.from_model(cfg).resolve(sites)
+    # fairseq-train sets torch's seed to --seed in every process, just before it builds the model
+    cfg.sparse_attention = SparseAttentionConfig.from_model(cfg).resolve(sites, seed=torch.initial_seed())
     return cfg
 
 

@@ -47,9 +47,11 @@ else
   step "training $DATASET/$EXPERIMENT, seed $SEED (log: $RUN_DIR/train.log)"
 fi
 read -ra launcher <<< "${LAUNCHER:-}"
+# --update-epoch-batch-itr: fairseq draws an epoch's batches from the seed and that epoch, not the one it was started in.
+# Without it a training that was stopped goes on with other batches, and skips or repeats sentences of the epoch it was in.
 # shellcheck disable=SC2046  # no flag, or one
 python "$ROOT/scripts/launch.py" --title "training $EXPERIMENT" \
   --log "$RUN_DIR/train.log" --result "$RUN_DIR/train.json" -- \
   "${launcher[@]}" fairseq-train "$PREPARED/bin" --user-dir "$USER_DIR" --save-dir "$RUN_DIR/checkpoints" \
   --source-lang "${languages[0]}" --target-lang "${languages[1]}" --seed "$SEED" \
-  --log-format json --log-interval 50 $(device_flags) "${TRAIN[@]}" "${EXTRA[@]}"
+  --update-epoch-batch-itr True --log-format json --log-interval 50 $(device_flags) "${TRAIN[@]}" "${EXTRA[@]}"

@@ -84,9 +84,8 @@ def measure(archives, out, options):
 
 def tokens_of(texts, folder, moses, workers):
     """Tokenises the texts themselves; returns (seconds, the two token files)."""
-    sys.path.insert(0, str(ROOT / "explicit_sparse" / "tools"))
-    from prepare.parallel import transform_files
-    from prepare.text import tokeniser
+    from explicit_sparse.tools.prepare.parallel import transform_files
+    from explicit_sparse.tools.prepare.text import tokeniser
 
     outs = [folder / f"{'moses' if moses else 'sacremoses'}.{language}" for language in LANGUAGES]
     began = time.monotonic()

@@ -9,8 +9,6 @@ USER_DIR = os.path.dirname(os.path.abspath(__file__))
 
 # name -> (module below explicit_sparse with a main(argv) that returns the exit status, what it does)
 COMMANDS = {
-    "run": ("tools.experiment", "one experiment from data to scores, or single steps of it"),
-    "reproduce": ("tools.experiment.reproduce", "all experiments of one of the papers' tables"),
     "prepare": ("tools.prepare.__main__", "download and prepare a data set"),
     "average": ("tools.average", "average the checkpoints of a training"),
     "score": ("tools.score", "BLEU and chrF of fairseq-generate's output"),

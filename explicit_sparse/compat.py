@@ -1,6 +1,7 @@
 """The only file that knows how fairseq and torch differ from one release to another."""
 
 import argparse
+import ast
 import logging
 
 import torch
@@ -30,6 +31,28 @@ if hasattr(torch.serialization, "add_safe_globals"):
     # torch >= 2.6 loads weights only. fairseq's checkpoints also hold the options as a Namespace,
     # which is plain data: allow that one class and leave the check on.
     torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+# What fairseq hands to eval() where a Transformer is built from its options.
+EVALUATED = ("adaptive_softmax_cutoff", "adaptive_input_cutoff", "character_filters")
+
+
+def check_literals(options) -> None:
+    """Refuse a model's options that fairseq would run as Python, such as those of a stranger's checkpoint.
+
+    Raises:
+        ValueError: naming the option and its value.
+    """
+    for name in EVALUATED:
+        value = getattr(options, name, None)
+        if isinstance(value, str) and value:
+            try:
+                ast.literal_eval(value)
+            except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+                raise ValueError(
+                    "{} is {!r}: only plain numbers and lists are taken here, since fairseq runs this option "
+                    "as Python".format(name, value[:80])
+                ) from error
 
 
 def as_namespace(options):

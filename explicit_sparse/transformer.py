@@ -25,7 +25,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from fairseq.utils import eval_str_list
 
 from .attention import SparseMultiheadAttention
-from .compat import as_namespace, disable_fast_path, fill_defaults, transformer_config
+from .compat import as_namespace, check_literals, disable_fast_path, fill_defaults, transformer_config
 from .config import OPTIONS, SITES, SparseAttentionConfig
 from .decoding import version_of
 
@@ -177,6 +177,7 @@ class ExplicitSparseTransformerModel(AnswersToStockNames, LogsSchedule, Transfor
         """Build the model; raises :class:`OptionError` for impossible options before anything else."""
         fill_defaults(args, OPTIONS)
         args = as_namespace(args)
+        check_literals(args)
         SparseAttentionConfig.from_model(args).resolve()
         return super().build_model(args, task)
 
@@ -247,6 +248,7 @@ class ExplicitSparseLanguageModel(AnswersToStockNames, LogsSchedule, Transformer
 
 def _sparse_config(args, sites=SITES):
     """fairseq's configuration with ``sparse_attention``: what our options mean at each site."""
+    check_literals(args)
     cfg = transformer_config(args)
     # fairseq-train sets torch's seed to --seed in every process, just before it builds the model
     cfg.sparse_attention = SparseAttentionConfig.from_model(cfg).resolve(sites, seed=torch.initial_seed())

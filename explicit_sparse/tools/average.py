@@ -12,7 +12,6 @@ The result is an ordinary fairseq checkpoint without optimizer state. Beside it,
 """
 import argparse
 import itertools
-import json
 import os
 import re
 import shlex
@@ -23,7 +22,11 @@ from pathlib import Path
 
 import torch
 
-from explicit_sparse import compat  # noqa: F401  lets torch load fairseq's checkpoints with its check on
+from explicit_sparse import compat
+
+from . import checkpoints
+from .command import ToolError, command
+from .files import write_json
 
 NUMBERED = {
     "epoch": re.compile(r"^checkpoint(\d+)\.pt$"),
@@ -45,7 +48,7 @@ def last_checkpoints(folder, count, by="epoch", up_to=None):
 
     Raises
     ------
-    ValueError
+    ToolError
         when there are fewer than `count`
     """
     matches = [(NUMBERED[by].match(path.name), path) for path in Path(folder).glob("checkpoint*.pt")]
@@ -53,19 +56,11 @@ def last_checkpoints(folder, count, by="epoch", up_to=None):
     allowed = [path for number, path in numbered if up_to is None or number <= up_to]
     if len(allowed) < count:
         limit = "" if up_to is None else f" up to {by} {up_to}"
-        raise ValueError(
+        raise ToolError(
             f"{count} checkpoints by {by}{limit} are asked for, but {folder} holds {len(allowed)}. "
             f"Ask for fewer with --last, or keep more: {SAVE_FLAGS[by]}"
         )
     return allowed[len(allowed) - count :]
-
-
-def load(path):
-    """Loads a fairseq checkpoint to the CPU. Raises ValueError where it is none."""
-    state = torch.load(path, map_location="cpu")
-    if not isinstance(state, dict) or "model" not in state:
-        raise ValueError(f"{path} is not a fairseq checkpoint: it has no entry 'model'")
-    return state
 
 
 def average(paths):
@@ -77,17 +72,19 @@ def average(paths):
 
     Raises
     ------
-    ValueError
-        when the checkpoints' parameters differ in name, shape or dtype
+    ToolError
+        when the checkpoints' parameters differ in name, shape or dtype, or are not finite
     """
     paths = list(paths)
     if not paths:
-        raise ValueError("no checkpoint to average")
-    result = load(paths[-1])
+        raise ToolError("no checkpoint to average")
+    result = checkpoints.read(paths[-1])
     newest = result["model"]
+    check_finite(newest, paths[-1])
     total = {name: value.to(sum_dtype(value)) for name, value in newest.items() if value.is_floating_point()}
     for path in paths[:-1]:
-        model = load(path)["model"]
+        model = checkpoints.read(path)["model"]
+        check_finite(model, path)
         check_same_parameters(newest, paths[-1], model, path)
         for name in total:
             total[name] = total[name] + model[name].to(total[name].dtype)
@@ -102,24 +99,26 @@ def sum_dtype(value):
     return torch.float32 if value.dtype in (torch.float16, torch.bfloat16) else torch.float64
 
 
+def check_finite(model, path):
+    for name, value in model.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise ToolError(
+                f"{path}: parameter '{name}' holds NaN or infinity: the training has diverged by then. Average earlier "
+                "checkpoints (--up-to), or train with a lower --lr"
+            )
+
+
 def check_same_parameters(expected, expected_path, found, path):
     missing = [name for name in expected if name not in found]
     extra = [name for name in found if name not in expected]
     for names, has, lacks in ((missing, expected_path, path), (extra, path, expected_path)):
         if names:
-            raise ValueError(f"{has} has the parameter '{names[0]}', {lacks} has not: are both of one training?")
+            raise ToolError(f"{has} has the parameter '{names[0]}', {lacks} has not: are both of one training?")
     for name, value in expected.items():
         other = found[name]
         for what, wanted, got in (("shape", list(value.shape), list(other.shape)), ("dtype", value.dtype, other.dtype)):
             if wanted != got:
-                raise ValueError(f"parameter '{name}' has {what} {got} in {path}, but {wanted} in {expected_path}")
-
-
-def save(state, path):
-    """Writes a checkpoint so that `path` is never half-written."""
-    partial = f"{path}.partial"
-    torch.save(state, partial)
-    os.replace(partial, path)
+                raise ToolError(f"parameter '{name}' has {what} {got} in {path}, but {wanted} in {expected_path}")
 
 
 def validation_loss(checkpoint, prepared, flags):
@@ -127,7 +126,7 @@ def validation_loss(checkpoint, prepared, flags):
     output = run_fairseq("validate", checkpoint, prepared, ["--valid-subset", "valid", "--max-tokens", "4000"])
     losses = re.findall(r'"valid_loss": "?([0-9.]+)', output)
     if not losses:
-        raise ValueError(f"fairseq-validate printed no loss:\n{output[-500:]}")
+        raise ToolError(f"fairseq-validate printed no loss:\n{output[-500:]}")
     return float(losses[-1])
 
 
@@ -153,7 +152,7 @@ def run_fairseq(program, checkpoint, prepared, flags):
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env=environment, check=False
     )
     if done.returncode != 0:
-        raise ValueError(f"fairseq-{program} failed with status {done.returncode}:\n{done.stdout[-2000:]}")
+        raise ToolError(f"fairseq-{program} failed with status {done.returncode}:\n{done.stdout[-2000:]}")
     return done.stdout
 
 
@@ -161,18 +160,19 @@ def average_best_window(args, output):
     """Averages each window, measures it on the validation set and writes the best. Returns the report."""
     measure, best_of = MEASURES[args.select_by]
     candidates = []
+    output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".average-") as folder:
         for count, up_to in itertools.product(args.last, args.up_to):
             paths = last_checkpoints(args.checkpoints, count, args.by, up_to)
             candidate = Path(folder) / f"{len(candidates)}.pt"
-            save(average(paths), candidate)
+            checkpoints.write(average(paths), candidate)
             value = measure(candidate, args.prepared, args.generate_flags)
             candidates.append({"last": count, "averaged": [path.name for path in paths], args.select_by: value})
             limit = "" if up_to is None else f" up to {args.by} {up_to}"
             print(f"last {count}{limit}: validation {args.select_by} {value:.3f}", flush=True)
         best = best_of(candidates, key=lambda candidate: candidate[args.select_by])
         report = {"averaged": best["averaged"], "chosen_on": "valid", "chosen_by": args.select_by}
-        write_report({**report, "candidates": candidates, "command": args.command}, output)
+        write_json(output.with_suffix(".json"), {**report, "candidates": candidates, "command": args.command})
         os.replace(Path(folder) / f"{candidates.index(best)}.pt", output)
     return report
 
@@ -181,15 +181,9 @@ def average_one_window(args, output):
     paths = last_checkpoints(args.checkpoints, args.last[0], args.by, args.up_to[0])
     state = average(paths)
     report = {"averaged": [path.name for path in paths], "chosen_on": None}
-    write_report({**report, "command": args.command}, output)
-    save(state, output)
+    write_json(output.with_suffix(".json"), {**report, "command": args.command})
+    checkpoints.write(state, output)
     return report
-
-
-def write_report(report, output):
-    partial = output.with_suffix(".json.partial")
-    partial.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, output.with_suffix(".json"))
 
 
 def positive_numbers(text):
@@ -234,15 +228,13 @@ def parse_args(argv=None):
     return args
 
 
+@command
 def main(argv=None):
     args = parse_args(argv)
-    try:
-        report = (average_best_window if args.select_on else average_one_window)(args, args.output)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+    report = (average_best_window if args.select_on else average_one_window)(args, args.output)
     chosen = " (chosen on valid by {})".format(report["chosen_by"]) if report["chosen_on"] else ""
     print(f"{args.output.name}: mean of {', '.join(report['averaged'])}{chosen}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import os
 import sys
 from typing import Callable, Optional, Sequence
 
@@ -21,11 +22,13 @@ def command(main: Callable[[Optional[Sequence[str]]], Optional[int]]) -> Callabl
     @functools.wraps(main)
     def run(argv: Optional[Sequence[str]] = None) -> int:
         try:
-            return main(argv) or 0
+            status = main(argv) or 0
+            sys.stdout.flush()
+            return status
         except ToolError as error:
             return fail(str(error))
         except BrokenPipeError:  # the reader of stdout has seen enough, as in `... | head`
-            sys.stderr.close()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
             return 1
         except OSError as error:
             return fail(explain(error))

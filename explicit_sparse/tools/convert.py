@@ -9,14 +9,16 @@ only where every site is plain softmax: fairseq would run dense attention withou
 """
 
 import argparse
-import os
 import sys
+from pathlib import Path
 
-import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.config import OPTIONS, SITES, OptionError, SparseAttentionConfig
+
+from . import checkpoints
+from .command import ToolError, command
 
 # Model of fairseq's -> ours. Checkpoints hold every dimension, so the base name fits all sizes.
 COUNTERPART = {
@@ -25,20 +27,21 @@ COUNTERPART = {
 }
 
 
+@command
 def main(argv=None) -> None:
     """Parse the command line and convert one file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
-    parser.add_argument("input", help="checkpoint to read")
-    parser.add_argument("output", help="checkpoint to write")
+    parser.add_argument("input", type=Path, help="checkpoint to read")
+    parser.add_argument("output", type=Path, help="checkpoint to write")
     parser.add_argument("--to", required=True, choices=["sparse", "fairseq"], help="whose model it becomes")
     parser.add_argument("--topk", type=int, default=0, help="with --to sparse: keys kept (default: 0, dense)")
     args = parser.parse_args(argv)
 
-    state = torch.load(args.input, map_location="cpu")
+    state = checkpoints.read(args.input)
+    if not (state.get("cfg") or state.get("args")):
+        raise ToolError(f"{args.input}: holds no options of its model; give a checkpoint that fairseq-train wrote")
     to_sparse(state, args.topk) if args.to == "sparse" else to_fairseq(state)
-    part = args.output + ".part"
-    torch.save(state, part)
-    os.replace(part, args.output)
+    checkpoints.write(state, args.output)
     print("{} -> {}: {}".format(args.input, args.output, model_name(state)), file=sys.stderr)
 
 
@@ -102,4 +105,4 @@ def _rename(state: dict, name: str, sparse_options: dict) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

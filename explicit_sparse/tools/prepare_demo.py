@@ -10,9 +10,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from explicit_sparse.tools.command import ToolError, command
 from explicit_sparse.tools.prepare import manifest
 from explicit_sparse.tools.prepare.binarise import binarise
-from explicit_sparse.tools.prepare.errors import PrepareError
 from explicit_sparse.tools.prepare.fetch import sha256
 from explicit_sparse.tools.prepare.segment import learn_subword_nmt, segmenter
 from explicit_sparse.tools.prepare.steps import info, locked
@@ -25,7 +25,7 @@ SUBSETS = ("train", "valid", "test")
 def read_corpus(path):
     """Returns the German and the English lines of one file of the corpus."""
     if not path.exists():
-        raise PrepareError(f"{path} is missing: it is part of the repository, restore it with git checkout")
+        raise ToolError(f"{path} is missing: it is part of the repository, restore it with git checkout")
     with lzma.open(path, "rt", encoding="utf-8", newline="\n") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return {language: [row[column] for row in rows] for column, language in enumerate(LANGUAGES, 1)}
@@ -85,6 +85,7 @@ def describe(corpus, folder, counts, merges):
     }
 
 
+@command
 def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="prepare/demo.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -94,9 +95,10 @@ def main(argv=None):
     parser.add_argument("--merges", type=int, default=2000, help="joint subword merges (default: 2000)")
     parser.add_argument("--force", action="store_true", help="make it again where it is there")
     args = parser.parse_args(argv)
+    args.out = args.out.resolve()
     aside = args.out.parent / f".{args.out.name}.work"
     with locked(args.out.parent / f".{args.out.name}.lock"):
-        if manifest.read(args.out) is not None and not args.force:
+        if manifest.of_ours(args.out, "demo") is not None and not args.force:
             info(f"{args.out}: prepared before")
         else:
             try:
@@ -105,12 +107,10 @@ def main(argv=None):
                 build(args.corpus, aside, args.merges)
                 shutil.rmtree(args.out, ignore_errors=True)
                 aside.rename(args.out)
-            except PrepareError as error:
-                sys.exit(f"error: {error}")
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
     print(args.out)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

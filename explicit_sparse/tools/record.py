@@ -10,12 +10,10 @@ lines, which validation does not slow down; in decoding fairseq-generate's own f
 import argparse
 import json
 import os
-import platform
 import re
 import statistics
 import sys
 from dataclasses import fields
-from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -24,8 +22,10 @@ import explicit_sparse
 from explicit_sparse.compat import as_namespace
 from explicit_sparse.config import SparseAttentionConfig
 
+from . import checkpoints, files, machine
+from .command import ToolError, command
+
 ROOT = Path(explicit_sparse.__file__).resolve().parent.parent
-FAIRSEQ_DISTRIBUTIONS = ("ve-fairseq", "fairseq-fixed", "fairseq")
 
 LOG_RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
@@ -40,7 +40,7 @@ def read_train_log(lines):
 
     Raises
     ------
-    ValueError
+    ToolError
         when the log holds no training
     """
     curve, speeds, free_memory = {}, [], []
@@ -68,7 +68,7 @@ def read_train_log(lines):
             if "valid_bleu" in values:
                 point["valid_bleu"] = float(values["valid_bleu"])
     if not curve or parameters is None:
-        raise ValueError("the log holds no finished epoch: was it written with --log-format json?")
+        raise ToolError("the log holds no finished epoch: was it written with --log-format json?")
     points = [curve[update] for update in sorted(curve)]
     losses = [point["valid_loss"] for point in points if "valid_loss" in point]
     train = {
@@ -94,7 +94,7 @@ def read_generate_log(lines):
         match = TRANSLATED.search(line)
         if match:
             return {"decode_seconds": float(match.group(1)), "decode_tokens_per_second": float(match.group(2))}
-    raise ValueError("the log has no line 'Translated ... sentences': fairseq-generate did not finish")
+    raise ToolError("the log has no line 'Translated ... sentences': fairseq-generate did not finish")
 
 
 def command_in(path):
@@ -115,7 +115,7 @@ def open_lines(path):
 
 def read_options(model_path):
     """Returns the architecture and the sparse attention options that a checkpoint was trained with."""
-    state = torch.load(model_path, map_location="cpu")
+    state = checkpoints.read(model_path)
     config = state.get("cfg") or {}
     model = config.get("model") if config else state.get("args")
     model = as_namespace(model)
@@ -132,50 +132,24 @@ def plain(value):
     return getattr(value, "value", value)
 
 
-def versions():
-    found = {"explicit_sparse": explicit_sparse.__version__, "python": platform.python_version()}
-    for name in ("torch", "sacrebleu", "entmax", "sacremoses", "subword-nmt", "sentencepiece", "numpy"):
-        found[name] = version_of(name)
-    installed = [(name, version_of(name)) for name in FAIRSEQ_DISTRIBUTIONS]
-    found["fairseq"] = next((f"{version} ({name})" for name, version in installed if version), None)
-    return found
-
-
-def version_of(distribution):
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def hardware():
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"cpu": cpu_name(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "gpu": gpu}
+    return {"cpu": machine.cpu_name(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "gpu": gpu}
 
 
-def cpu_name():
-    try:
-        names = [line.split(":", 1)[1].strip() for line in open_lines("/proc/cpuinfo") if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def read_json(path, default=None):
-    if default is not None and not path.exists():
-        return default
-    return json.loads(path.read_text(encoding="utf-8"))
+def _if_there(path):
+    return files.read_json(path) if path.exists() else {}
 
 
 def assemble(run_dir, config, system, seed, model, prepared):
-    """Returns the content of run.json as a dictionary. Raises ValueError where a step of the run is missing."""
+    """Returns the content of run.json as a dictionary. Raises ToolError where a step of the run is missing."""
     train, parameters = read_train_log(open_lines(run_dir / "train.log"))
-    launched = read_json(run_dir / "train.json")
+    launched = files.read_json(run_dir / "train.json")
     if train["peak_memory_mb"] is None:
         train["peak_memory_mb"] = launched["peak_memory_mb"]
-    averaged = read_json(run_dir / "average.json", {}) if model.name == "average.pt" else {}
-    target = read_json(prepared / "manifest.json")["target_lang"]
-    scores = read_json(run_dir / "scores.json")
+    averaged = _if_there(run_dir / "average.json") if model.name == "average.pt" else {}
+    target = files.read_json(prepared / "manifest.json")["target_lang"]
+    scores = files.read_json(run_dir / "scores.json")
     for subset, entry in scores.items():
         entry.update(
             hypotheses=f"{subset}.hyp",
@@ -196,7 +170,7 @@ def assemble(run_dir, config, system, seed, model, prepared):
             "average": portable(averaged.get("command") or "") or None,
             "generate": command_in(run_dir / f"generate-{first}.log"),
         },
-        "versions": versions(),
+        "versions": machine.versions(),
         "hardware": hardware(),
         "options": read_options(model),
         "parameters": parameters,
@@ -207,10 +181,11 @@ def assemble(run_dir, config, system, seed, model, prepared):
             "chosen_on": averaged.get("chosen_on") if averaged else "valid",
         },
         "test": scores,
-        "support": read_json(run_dir / "support.json", {}),
+        "support": _if_there(run_dir / "support.json"),
     }
 
 
+@command
 def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -222,14 +197,9 @@ def main(argv=None):
     parser.add_argument("--model", type=Path, required=True, help="the checkpoint that translated")
     parser.add_argument("--prepared", type=Path, required=True, help="folder of the prepared data")
     args = parser.parse_args(argv)
-    try:
-        run = assemble(args.run_dir, args.config.resolve(), args.system, args.seed, args.model, args.prepared)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: no record of {args.run_dir}: {error}")
-    partial = args.run_dir / "run.json.partial"
-    partial.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, args.run_dir / "run.json")
+    run = assemble(args.run_dir, args.config.resolve(), args.system, args.seed, args.model, args.prepared)
+    files.write_json(args.run_dir / "run.json", run)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

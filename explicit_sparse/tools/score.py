@@ -11,14 +11,14 @@ What the data's manifest.json says is undone: subword units are joined, tokenisa
 <subset>.hyp (detokenised) and <subset>.hyp.tok, in the reference's order, go to --output-dir.
 """
 import argparse
-import hashlib
-import json
-import os
 import re
 import sys
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU, CHRF
+
+from .command import ToolError, command
+from .files import read_json, sha256, write_json, writing
 
 HYPOTHESIS = re.compile(r"^H-(\d+)\t[^\t]*\t(.*)$")
 SUBWORD_NMT = re.compile(r"@@( |$)")
@@ -33,7 +33,7 @@ def read_hypotheses(lines, expected):
 
     Raises
     ------
-    ValueError
+    ToolError
         when sentences are missing, too many, or translated twice
     """
     found = {}
@@ -43,13 +43,13 @@ def read_hypotheses(lines, expected):
             continue
         index = int(match.group(1))
         if index in found:
-            raise ValueError(f"sentence {index} has two hypotheses: score with --nbest 1, and one log at a time")
+            raise ToolError(f"sentence {index} has two hypotheses: score with --nbest 1, and one log at a time")
         found[index] = match.group(2)
     if len(found) != expected or sorted(found) != list(range(expected)):
         missing = sorted(set(range(expected)) - set(found))
         hint = "pass --required-batch-size-multiple 1 to fairseq-generate, which else may drop the last batch"
         which = f" (the first missing is number {missing[0]})" if missing else ""
-        raise ValueError(f"{len(found)} hypotheses for {expected} references{which}: {hint}")
+        raise ToolError(f"{len(found)} hypotheses for {expected} references{which}: {hint}")
     return [found[index] for index in range(expected)]
 
 
@@ -61,14 +61,14 @@ def join_subwords(text, bpe):
         return text.replace(" ", "").replace(SENTENCEPIECE, " ").strip()
     if bpe == "none":
         return text
-    raise ValueError(f"the manifest's bpe is '{bpe}'; known are subword-nmt, sentencepiece and none")
+    raise ToolError(f"the manifest's bpe is '{bpe}'; known are subword-nmt, sentencepiece and none")
 
 
 def check_joined(lines, what):
-    """Raises ValueError where text still holds subword units: their BLEU is higher than that of words."""
+    """Raises ToolError where text still holds subword units: their BLEU is higher than that of words."""
     for number, line in enumerate(lines, 1):
         if SUBWORD_NMT.search(line) or SENTENCEPIECE in line:
-            raise ValueError(
+            raise ToolError(
                 f"{what} still holds subword units in line {number}: {line[:80]!r}. "
                 "Set 'bpe' in the data's manifest.json to what the data was prepared with"
             )
@@ -83,7 +83,7 @@ def make_detokenizer(tokenizer, language):
 
         detokenizer = MosesDetokenizer(lang=language)
         return lambda text: detokenizer.detokenize(text.split())
-    raise ValueError(f"the manifest's tokenizer is '{tokenizer}'; known are sacremoses, moses and none")
+    raise ToolError(f"the manifest's tokenizer is '{tokenizer}'; known are sacremoses, moses and none")
 
 
 def split_compounds(line):
@@ -122,9 +122,8 @@ def tokenised_bleu(hypotheses, references, manifest, compound_split):
 
 def read_lines(path):
     """Splits at line feeds only: other separators may stand inside a sentence."""
-    if not path.exists():
-        raise ValueError(f"{path} is missing: prepare the data again")
-    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines  # what ends with a line feed; an empty last line counts
 
 
 def score_subset(log_lines, prepared, subset, bootstrap=1000, tokenize=None, compound_split=False):
@@ -135,12 +134,12 @@ def score_subset(log_lines, prepared, subset, bootstrap=1000, tokenize=None, com
     (scores, detokenised hypotheses, tokenised hypotheses)
         scores as in the "test" part of run.json, without the files' names
     """
-    manifest = json.loads((prepared / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_json(prepared / "manifest.json")
     language = manifest["target_lang"]
     raw = read_lines(prepared / "ref" / f"{subset}.{language}")
     tokens = read_lines(prepared / "tok" / f"{subset}.{language}")
     if len(raw) != len(tokens):
-        raise ValueError(f"{prepared}: {len(raw)} lines in ref/{subset}.{language}, {len(tokens)} in tok/")
+        raise ToolError(f"{prepared}: {len(raw)} lines in ref/{subset}.{language}, {len(tokens)} in tok/")
     for lines, folder in ((raw, "ref"), (tokens, "tok")):
         check_joined(lines, f"the reference {folder}/{subset}.{language}")
 
@@ -163,16 +162,6 @@ def score_subset(log_lines, prepared, subset, bootstrap=1000, tokenize=None, com
     return scores, detokenised, hypotheses
 
 
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def write_text(text, path):
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
-
-
 def report(subset, scores):
     """Returns what a user should read and quote, as text."""
     bleu_score, chrf_score, tokenised = scores["bleu"], scores["chrf"], scores["tokenised_bleu"]
@@ -189,10 +178,11 @@ def report(subset, scores):
 def subset_of(log):
     match = re.match(r"^generate-(.+)\.log$", log.name)
     if not match:
-        raise ValueError(f"cannot tell the data set from the name of {log}: give --subset")
+        raise ToolError(f"cannot tell the data set from the name of {log}: give --subset")
     return match.group(1)
 
 
+@command
 def main(argv=None):
     parser = argparse.ArgumentParser(
         prog="score", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -208,7 +198,7 @@ def main(argv=None):
     parser.add_argument("--show", type=Path, metavar="JSON", help="only print scores written earlier")
     args = parser.parse_args(argv)
     if args.show:
-        for subset, scores in json.loads(args.show.read_text(encoding="utf-8")).items():
+        for subset, scores in read_json(args.show).items():
             print(report(subset, scores))
         return
     if not args.logs or not args.prepared:
@@ -217,22 +207,20 @@ def main(argv=None):
         parser.error("--subset names one data set, but there are several logs")
 
     everything = {}
-    try:
-        for log in args.logs:
-            subset = args.subset or subset_of(log)
-            scores, detokenised, tokens = score_subset(
-                read_lines(log), args.prepared, subset, args.bootstrap, args.tokenize, args.compound_split
-            )
-            everything[subset] = scores
-            if args.output_dir:
-                write_text("\n".join(detokenised) + "\n", args.output_dir / f"{subset}.hyp")
-                write_text("\n".join(tokens) + "\n", args.output_dir / f"{subset}.hyp.tok")
-            print(report(subset, scores))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+    for log in args.logs:
+        subset = args.subset or subset_of(log)
+        scores, detokenised, tokens = score_subset(
+            read_lines(log), args.prepared, subset, args.bootstrap, args.tokenize, args.compound_split
+        )
+        everything[subset] = scores
+        if args.output_dir:
+            for suffix, sentences in ((".hyp", detokenised), (".hyp.tok", tokens)):
+                with writing(args.output_dir / f"{subset}{suffix}") as file:
+                    file.write("\n".join(sentences) + "\n")
+        print(report(subset, scores))
     if args.json:
-        write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", args.json)
+        write_json(args.json, everything)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

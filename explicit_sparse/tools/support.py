@@ -11,6 +11,7 @@ allowed to see. Padding counts nowhere.
 import argparse
 import ast
 import json
+import sys
 from collections import defaultdict
 
 import torch
@@ -20,7 +21,11 @@ from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.mappings import NEG_INF
 
+from . import checkpoints
+from .command import ToolError, command
 
+
+@command
 def main(argv=None) -> None:
     """Parse the command line, measure, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
@@ -33,7 +38,8 @@ def main(argv=None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)
 
-    overrides = dict(ast.literal_eval(args.model_overrides), data=args.data)
+    checkpoints.read(args.path)
+    overrides = dict(_overrides(args.model_overrides), data=args.data)
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([args.path], arg_overrides=overrides)
     model = models[0].eval()
     use_cuda = torch.cuda.is_available() and not args.cpu
@@ -51,6 +57,15 @@ def main(argv=None) -> None:
     print(json.dumps(measure(model, batches, args.max_sentences, use_cuda), indent=2))
 
 
+def _overrides(text: str) -> dict:
+    try:
+        return dict(ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError) as error:
+        raise ToolError(
+            f"--model-overrides {text}: give a dictionary as fairseq-generate takes it, such as {{'topk': 16}}"
+        ) from error
+
+
 def measure(model, batches, max_sentences: int, use_cuda: bool = False) -> dict:
     """Support and density of every attention site, over the first sentences of some batches.
 
@@ -63,7 +78,7 @@ def measure(model, batches, max_sentences: int, use_cuda: bool = False) -> dict:
         {site: {"support", "density", "allowed": floats, "layers": [{"support", "density"}, …]}}
 
     Raises:
-        ValueError: if the model holds no sparse attention, or there was no sentence.
+        ToolError: if the model holds no sparse attention, or there was no sentence.
     """
     meter = _Meter(model)
     seen = 0
@@ -84,7 +99,7 @@ class _Meter:
         self.model = model
         self.modules = [m for m in model.modules() if isinstance(m, SparseMultiheadAttention)]
         if not self.modules:
-            raise ValueError(
+            raise ToolError(
                 "the model holds no sparse attention: is its architecture explicit_sparse_transformer*? A "
                 "checkpoint of fairseq's own becomes one with python -m explicit_sparse.tools.convert"
             )
@@ -117,7 +132,7 @@ class _Meter:
     def statistics(self) -> dict:
         """Means by site, and by layer within each."""
         if not self.sums:
-            raise ValueError("no sentence was read: is the subset empty, or longer than the model's positions?")
+            raise ToolError("no sentence was read: is the subset empty, or longer than the model's positions?")
         result = {}
         for site in ("encoder-self", "decoder-self", "cross"):
             layers = [self.sums[key] for key in sorted(self.sums) if key[0] == site]
@@ -133,4 +148,4 @@ def _means(sums) -> list:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

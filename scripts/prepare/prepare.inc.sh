@@ -7,7 +7,5 @@ prepare() {
   local name="$1"
   shift
   activate
-  # As a package of its own name: importing explicit_sparse would load torch into every worker process.
-  exec python -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from prepare.__main__ import main; sys.exit(main())' \
-    "$ROOT/explicit_sparse/tools" "$name" --out "$DATA_ROOT/$name" "$@"
+  tool prepare "$name" --out "$DATA_ROOT/$name" "$@"
 }

@@ -16,7 +16,8 @@ from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.tools.report import __main__ as report
 from explicit_sparse.tools.report.collect import Collection
 from explicit_sparse.tools.report.sentences import make_batches, read_subset
-from explicit_sparse.tools.report.models import ReportError, load_systems
+from explicit_sparse.tools.command import ToolError
+from explicit_sparse.tools.report.models import load_systems
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -329,7 +330,7 @@ def test_a_failed_picture_leaves_the_old_report(trained, toy_data, tmp_path, mon
     out = tmp_path / "report"
     assert report.main([trained["topk"], "--data", toy_data, "--out", out, "--cpu"]) == 0
     before = (out / "report.json").read_bytes()
-    monkeypatch.setattr(report.page, "render", lambda *_: (_ for _ in ()).throw(ReportError("no ink")))
+    monkeypatch.setattr(report.page, "render", lambda *_: (_ for _ in ()).throw(ToolError("no ink")))
     assert report.main([trained["topk"], "--data", toy_data, "--out", out, "--cpu"]) == 1
     assert (out / "report.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["report"]

@@ -88,8 +88,19 @@ def test_mixed_checkpoints_are_refused(tmp_path, change, message):
 
 def test_something_else_is_refused(tmp_path):
     torch.save({"weight": torch.zeros(1)}, tmp_path / "x.pt")
-    with pytest.raises(ValueError, match="x.pt is not a fairseq checkpoint"):
+    with pytest.raises(ValueError, match="x.pt: not a fairseq checkpoint"):
         tool.average([tmp_path / "x.pt"])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_diverged_checkpoints_are_refused(tmp_path, value):
+    for name, poison in (("a.pt", 1.0), ("b.pt", value)):
+        state = torch.load(save(tmp_path / name, 1.0) or tmp_path / name)
+        state["model"]["weight"][0, 0] = poison
+        torch.save(state, tmp_path / name)
+    for paths in (["a.pt", "b.pt"], ["b.pt", "a.pt"]):
+        with pytest.raises(ValueError, match="b.pt: parameter 'weight' holds NaN or infinity.*--up-to"):
+            tool.average([tmp_path / path for path in paths])
 
 
 def test_command_line(epochs, capsys):
@@ -102,9 +113,9 @@ def test_command_line(epochs, capsys):
     assert "checkpoint2.pt, checkpoint3.pt" in capsys.readouterr().out
 
 
-def test_failure_leaves_nothing(epochs):
-    with pytest.raises(SystemExit, match="error: 9 checkpoints by epoch are asked for"):
-        tool.main([str(epochs), "--output", str(epochs / "average.pt"), "--last", "9"])
+def test_failure_leaves_nothing(epochs, capsys):
+    assert tool.main([str(epochs), "--output", str(epochs / "average.pt"), "--last", "9"]) == 1
+    assert capsys.readouterr().err.startswith("error: 9 checkpoints by epoch are asked for")
     assert not list(epochs.glob("average*"))
 
 

@@ -1,12 +1,10 @@
 """The long path: the numbers of the whole matrix of scores, gradients, dropout, memory, and when it is taken."""
 
-import copy
 import math
 from unittest import mock
 
 import pytest
 import torch
-from fairseq.modules import MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ import pytest
 
 from explicit_sparse.tools.prepare import extract as tool
 from explicit_sparse.tools.prepare.datasets import IWSLT14_DE_EN, IWSLT15_EN_VI
-from explicit_sparse.tools.prepare.errors import PrepareError
+from explicit_sparse.tools.command import ToolError
 from explicit_sparse.tools.prepare.fetch import fetch, sha256
 from explicit_sparse.tools.prepare.text import tokeniser
 
@@ -43,7 +43,7 @@ def test_unpack(tmp_path, kind):
     found = tool.unpack(tmp_path / "x.bin", ["top/a.txt", "b.txt"], tmp_path)
     assert found["top/a.txt"].read_bytes() == b"one\n" and found["b.txt"].read_bytes() == b"two\n"
     tool.check_archive(tmp_path / "x.bin")
-    with pytest.raises(PrepareError, match="has no c.txt; it has .*a.txt"):
+    with pytest.raises(ToolError, match="has no c.txt; it has .*a.txt"):
         tool.unpack(tmp_path / "x.bin", ["c.txt"], tmp_path / "again")
 
 
@@ -57,7 +57,7 @@ def test_a_single_file_is_its_own_member(tmp_path, data, name):
 @pytest.mark.parametrize("kind, name", [("zip", "x.zip"), ("tgz", "x.tgz"), ("bz2", "x.tar.bz2"), ("xz", "x.tar.xz")])
 def test_truncated(tmp_path, kind, name):
     (tmp_path / name).write_bytes(packed(kind)[:-30])
-    with pytest.raises(PrepareError, match="damaged or ends early.*remove it"):
+    with pytest.raises(ToolError, match="damaged or ends early.*remove it"):
         tool.check_archive(tmp_path / name)
 
 
@@ -68,7 +68,7 @@ def test_a_member_cut_short_is_not_used(tmp_path):
         entry.size = 100_000
         archive.addfile(entry, io.BytesIO(bytes(range(250)) * 400))
     (tmp_path / "x.tgz").write_bytes(content.getvalue()[: len(content.getvalue()) // 2])
-    with pytest.raises(PrepareError, match="damaged or ends early"):
+    with pytest.raises(ToolError, match="damaged or ends early"):
         tool.unpack(tmp_path / "x.tgz", ["a.txt"], tmp_path)
 
 
@@ -147,5 +147,5 @@ def test_real_ted_files_through_the_iwslt14_extraction(tmp_path):
 def test_sides_of_unequal_length(tmp_path):
     (tmp_path / "a").write_text("1\n2\n3\n")
     (tmp_path / "b").write_text("1\n2\n")
-    with pytest.raises(PrepareError, match="a has 3 sentences and b has 2"):
+    with pytest.raises(ToolError, match="a has 3 sentences and b has 2"):
         tool.write_pairs((tmp_path / "a", tmp_path / "b"), "plain", (io.StringIO(), io.StringIO()), True, {})

@@ -8,7 +8,7 @@ import pytest
 
 from explicit_sparse.tools.prepare import fetch as tool
 from explicit_sparse.tools.prepare.datasets import DATASETS, Archive, Copy
-from explicit_sparse.tools.prepare.errors import PrepareError
+from explicit_sparse.tools.command import ToolError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pipeline"))
 from bad_server import serving  # noqa: E402
@@ -75,7 +75,7 @@ def test_a_part_that_is_whole_already_counts(server, tmp_path):
     ],
 )
 def test_another_file_under_the_name_is_refused(server, tmp_path, checks, complaint):
-    with pytest.raises(PrepareError, match=complaint):
+    with pytest.raises(ToolError, match=complaint):
         tool.fetch(archive(server, "files", **checks), tmp_path / "kept")
     assert leftovers(tmp_path / "kept") == []
     path, _ = tool.fetch(archive(server, "files", **checks), tmp_path / "kept", verify=False)
@@ -84,13 +84,13 @@ def test_another_file_under_the_name_is_refused(server, tmp_path, checks, compla
 
 def test_an_archive_that_ends_early_on_the_server_is_refused(server, tmp_path):
     (server.folder / "a.tgz").write_bytes(DATA[:-40])
-    with pytest.raises(PrepareError, match="damaged or ends early"):
+    with pytest.raises(ToolError, match="damaged or ends early"):
         tool.fetch(archive(server, "files"), tmp_path / "kept")
     assert leftovers(tmp_path / "kept") == []
 
 
 def test_no_mirror_left_says_what_happened_with_each(server, tmp_path):
-    with pytest.raises(PrepareError) as error:
+    with pytest.raises(ToolError) as error:
         tool.fetch(archive(server, "gone", "portal"), tmp_path / "kept")
     message = str(error.value)
     assert "/gone/a.tgz: HTTP 404" in message and "/portal/a.tgz: answers with a web page" in message
@@ -100,7 +100,7 @@ def test_no_mirror_left_says_what_happened_with_each(server, tmp_path):
 def test_nobody_there(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(tool, "PAUSE", 0.0)
-    with pytest.raises(PrepareError, match="refused"):
+    with pytest.raises(ToolError, match="refused"):
         tool.fetch(Archive((Copy("http://127.0.0.1:9/a.tgz"),)), tmp_path / "kept")
 
 
@@ -109,7 +109,7 @@ def test_a_folder_takes_the_place_of_the_servers(server, tmp_path):
     one = Archive((Copy(f"{server.url}/texts/fr/en/fr-en.tgz", sha256=SHA256, name="first-fr-en.tgz"),))
     (tmp_path / "mine" / "fr" / "en").mkdir(parents=True)
     (tmp_path / "mine" / "fr-en.tgz").write_bytes(b"another archive of the same name")
-    with pytest.raises(PrepareError, match="fr-en.tgz: sha256"):
+    with pytest.raises(ToolError, match="fr-en.tgz: sha256"):
         tool.fetch(one, tmp_path / "kept", [str(tmp_path / "mine")])
     (tmp_path / "mine" / "fr" / "en" / "fr-en.tgz").write_bytes(DATA)
     path, _ = tool.fetch(one, tmp_path / "kept", [str(tmp_path / "mine")])
@@ -118,7 +118,7 @@ def test_a_folder_takes_the_place_of_the_servers(server, tmp_path):
 
 
 def test_a_folder_without_the_file_names_it(tmp_path):
-    with pytest.raises(PrepareError, match="none of these names was found: a.tgz"):
+    with pytest.raises(ToolError, match="none of these names was found: a.tgz"):
         tool.fetch(Archive((Copy("http://127.0.0.1:9/a.tgz"),)), tmp_path / "kept", [str(tmp_path)])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from explicit_sparse.tools.prepare import parallel, segment
-from explicit_sparse.tools.prepare.errors import PrepareError
+from explicit_sparse.tools.command import ToolError
 from explicit_sparse.tools.prepare.text import moses_script, rejection, romanian, tokeniser
 
 SENTENCES = ["It's a test, Mr. Smith & sons.", "“A” [b|c] <d>  e", "", "x\u2028y\u00a0z"]
@@ -52,16 +52,16 @@ def test_perl_scripts_are_found_and_called_as_moses_needs(checkout):
     tokens = tokeniser("de", moses=checkout, lowercase=True)()(["Häuser, ja.", "", "Zwei."])
     assert tokens == ["häuser , ja . |-q,-l,de,-threads,1", "|-q,-l,de,-threads,1", "zwei . |-q,-l,de,-threads,1"]
     assert tokeniser("de", moses=checkout, escape=False)()(["a"]) == ["a |-q,-l,de,-threads,1,-no-escape"]
-    with pytest.raises(PrepareError, match="no tokenizer.perl in"):
+    with pytest.raises(ToolError, match="no tokenizer.perl in"):
         moses_script(checkout.parent, "tokenizer.perl")
 
 
 def test_a_tokeniser_that_stops_early_is_noticed(checkout, tmp_path):
     (tmp_path / "in").write_text("a\nSTOP\nb\n")
-    with pytest.raises(PrepareError, match="in: 3 lines went in and 1 came out"):
+    with pytest.raises(ToolError, match="in: 3 lines went in and 1 came out"):
         parallel.transform_files([(tokeniser("de", moses=checkout), tmp_path / "in", tmp_path / "out")], 1)
     (tmp_path / "in").write_text("a\nDIE\n")
-    with pytest.raises(PrepareError, match="no way"):
+    with pytest.raises(ToolError, match="no way"):
         parallel.transform_files([(tokeniser("de", moses=checkout), tmp_path / "in", tmp_path / "out")], 1)
     assert not (tmp_path / "out").exists()
 
@@ -154,7 +154,7 @@ def test_pieces_of_a_file_are_the_file(tmp_path, monkeypatch, text, pieces):
 
 def test_jobs_keep_their_order_and_the_first_failure_is_told():
     assert parallel.run_jobs(lambda job: job * 2, list(range(7)), 3) == [0, 2, 4, 6, 8, 10, 12]
-    with pytest.raises(PrepareError, match="division"):
+    with pytest.raises(ToolError, match="division"):
         parallel.run_jobs(lambda job: 1 // job, [1, 0], 2)
-    with pytest.raises(PrepareError, match="worker process died"):
+    with pytest.raises(ToolError, match="worker process died"):
         parallel.run_jobs(lambda job: os._exit(3), [1], 1)

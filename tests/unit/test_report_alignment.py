@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from explicit_sparse.tools.report.models import ReportError
+from explicit_sparse.tools.command import ToolError
 from explicit_sparse.tools.report.alignment import ErrorRate, GoldLinks, align, as_links, read_gold, write_pharaoh
 
 
@@ -52,7 +52,7 @@ def test_pharaoh_format(tmp_path):
 def test_what_is_no_link_is_named(tmp_path):
     path = tmp_path / "gold"
     path.write_text("0-0\n1:1\n", encoding="utf-8")
-    with pytest.raises(ReportError, match=r"gold, line 2: '1:1' is no link"):
+    with pytest.raises(ToolError, match=r"gold, line 2: '1:1' is no link"):
         read_gold(path)
-    with pytest.raises(ReportError, match="cannot be read"):
+    with pytest.raises(ToolError, match="cannot be read"):
         read_gold(tmp_path / "none")

@@ -160,9 +160,22 @@ def test_command_line_writes_whole_files_and_prints_the_signature(tmp_path, caps
     assert capsys.readouterr().out == printed
 
 
-def test_command_line_failure_leaves_nothing(tmp_path):
+def test_an_empty_last_reference_counts(tmp_path):
+    prepared = prepare(tmp_path / "toy")
+    for path in [*prepared.glob("ref/test.*"), *prepared.glob("tok/test.*")]:
+        path.write_text(path.read_text("utf-8") + "\n", encoding="utf-8")
+    scores, detokenised, _ = score.score_subset(log_of([*TOKENS, "x"]), prepared, "test", bootstrap=0)
+    assert scores["sentences"] == len(detokenised) == 5
+
+
+def test_a_missing_log_is_named(tmp_path, capsys):
+    assert score.main([str(tmp_path / "generate-test.log"), "--prepared", str(prepare(tmp_path / "toy"))]) == 1
+    assert capsys.readouterr().err == f"error: {tmp_path / 'generate-test.log'}: No such file or directory\n"
+
+
+def test_command_line_failure_leaves_nothing(tmp_path, capsys):
     log = tmp_path / "generate-test.log"
     log.write_text("\n".join(log_of(TOKENS[:2])) + "\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="error: 2 hypotheses for 4 references"):
-        score.main([str(log), "--prepared", str(prepare(tmp_path / "toy")), "--output-dir", str(tmp_path)])
+    assert score.main([str(log), "--prepared", str(prepare(tmp_path / "toy")), "--output-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("error: 2 hypotheses for 4 references")
     assert not list(tmp_path.glob("*.hyp*"))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import List, Optional
 
 from .datasets import DATASETS
-from .errors import DISK_FULL, PrepareError, disk_full_message
+from ..command import command, fail
+from .errors import DISK_FULL, disk_full_message
 from .parallel import default_workers
 from .pipeline import Options, prepare
 from .segment import BPE
@@ -82,6 +83,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     return parsed
 
 
+@command
 def main(arguments: Optional[List[str]] = None) -> int:
     """Prepare one data set. Returns the exit status; prints the finished folder on stdout."""
     parsed = parse_arguments(arguments)
@@ -101,14 +103,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         )
         dataset = parsed.dataset.variants[variant] if variant else parsed.dataset
         prepare(dataset, parsed.out.resolve(), options, parsed.force)
-    except PrepareError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        print(f"error: {disk_full_message(error)}", file=sys.stderr)
-        return 1
+        return fail(disk_full_message(error))
     except KeyboardInterrupt:
         print("stopped; the same command continues", file=sys.stderr)
         return 130

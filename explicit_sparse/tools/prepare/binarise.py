@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Dict, Sequence
 
-from .errors import PrepareError
+from ..command import ToolError
 from .parallel import end_with_parent
 
 _INDEX_MAGIC = b"MMIDIDX\x00\x00"
@@ -18,7 +18,7 @@ def sentences_in(index: Path) -> int:
     with open(index, "rb") as data:
         header = data.read(len(_INDEX_MAGIC) + 17)
     if not header.startswith(_INDEX_MAGIC) or len(header) < len(_INDEX_MAGIC) + 17:
-        raise PrepareError(f"{index} is not an index as fairseq-preprocess writes it")
+        raise ToolError(f"{index} is not an index as fairseq-preprocess writes it")
     return struct.unpack("<Q", header[-8:])[0]
 
 
@@ -33,7 +33,7 @@ def binarise(
 ) -> None:
     """Binarise ``text/SUBSET.LANGUAGE`` into ``bin_folder``; a ``dictionary_size`` of 0 keeps all words.
 
-    Raises :class:`PrepareError` where fairseq-preprocess fails, or wrote another number of sentences than ``counts``.
+    Raises :class:`ToolError` where fairseq-preprocess fails, or wrote another number of sentences than ``counts``.
     """
     tests = [subset for subset in counts if subset.startswith("test")]
     command = [
@@ -61,12 +61,12 @@ def binarise(
     )
     if done.returncode:
         tail = "\n  ".join(done.stdout.decode(errors="replace").strip().splitlines()[-5:])
-        raise PrepareError(f"fairseq-preprocess failed with status {done.returncode}:\n  {tail}")
+        raise ToolError(f"fairseq-preprocess failed with status {done.returncode}:\n  {tail}")
     for subset, expected in counts.items():
         for language in languages:
             found = sentences_in(bin_folder / f"{subset}.{languages[0]}-{languages[1]}.{language}.idx")
             if found != expected:
-                raise PrepareError(
+                raise ToolError(
                     f"fairseq-preprocess wrote {found:,} sentences of {subset}.{language} instead of {expected:,}"
                 )
     # Its log has today's paths and times in it; the data must be the same on every run.

@@ -1,12 +1,8 @@
-"""The one error of this package, and which system errors mean "the disk is full"."""
+"""Which system errors mean "the disk is full", and what to say then."""
 
 import errno
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class PrepareError(ValueError):
-    """What was wrong, which value, and what to do next, in a message made for the person at the terminal."""
 
 
 def disk_full_message(error: OSError) -> str:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .errors import PrepareError
+from ..command import ToolError
 
 _BROKEN = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
@@ -28,8 +28,8 @@ def _opener(path: Path) -> Optional[Callable]:
     return next((opener for magic, opener in _COMPRESSED.items() if start.startswith(magic)), None)
 
 
-def _broken(path: Path, error: Exception) -> PrepareError:
-    return PrepareError(
+def _broken(path: Path, error: Exception) -> ToolError:
+    return ToolError(
         f"{path} is damaged or ends early ({error or type(error).__name__}): remove it, and it is downloaded again"
     )
 
@@ -72,7 +72,7 @@ def _drain(path: Path) -> None:
 
 
 def check_archive(path: Path) -> None:
-    """Read an archive through. Raises :class:`PrepareError` where it is damaged or truncated."""
+    """Read an archive through. Raises :class:`ToolError` where it is damaged or truncated."""
     try:
         if path.suffix == ".zip" and not zipfile.is_zipfile(path):
             raise zipfile.BadZipFile("no zip directory")
@@ -88,7 +88,7 @@ def check_archive(path: Path) -> None:
 def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
     """Extract the named members in one pass; returns where each is. Folders before a member's name do not matter.
 
-    Raises :class:`PrepareError` where the archive is damaged or lacks a member.
+    Raises :class:`ToolError` where the archive is damaged or lacks a member.
     """
     found: Dict[str, Path] = {}
     seen: List[str] = []
@@ -110,7 +110,7 @@ def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
         raise _broken(path, error) from None
     missing = [member for member in members if member not in found]
     if missing:
-        raise PrepareError(
+        raise ToolError(
             f"{path} has no {', '.join(missing)}; it has {', '.join(seen[:8])}"
             f"{' …' if len(seen) > 8 else ''}. Is it the right archive?"
         )
@@ -149,7 +149,7 @@ def _segments(lines):
         elif "<seg" in line.lower():
             match = _SEGMENT.search(line)
             if match is None:
-                raise PrepareError(f"a segment without an end on its line: {line.strip()[:80]!r}")
+                raise ToolError(f"a segment without an end on its line: {line.strip()[:80]!r}")
             yield match.group(1)
 
 
@@ -175,8 +175,8 @@ def read_side(path: Path, reader: str, notes: Dict[str, int]) -> Iterator[Option
     try:
         for line in READERS[reader](_decoded(path, notes)):
             yield line if line is INVALID else " ".join(line.split())
-    except PrepareError as error:
-        raise PrepareError(f"{path.name}: {error}") from None
+    except ToolError as error:
+        raise ToolError(f"{path.name}: {error}") from None
 
 
 def write_pairs(
@@ -187,7 +187,7 @@ def write_pairs(
     A training pair that is not UTF-8 is left out and counted in ``notes``; in other subsets it is an error,
     since a test set must never be changed. Empty lines stay (cleaning removes them from the training set).
 
-    Raises :class:`PrepareError` where the two sides differ in length.
+    Raises :class:`ToolError` where the two sides differ in length.
     """
     pairs = 0
     missing = object()
@@ -200,7 +200,7 @@ def write_pairs(
             continue
         if INVALID in pair:
             if not training:
-                raise PrepareError(
+                raise ToolError(
                     f"{sides[pair.index(INVALID)].name}: sentence {lengths[0]} is not UTF-8. "
                     "Test and validation files are not repaired: get the original file"
                 )
@@ -212,7 +212,7 @@ def write_pairs(
             out.write(text + "\n")
         pairs += 1
     if lengths[0] != lengths[1]:
-        raise PrepareError(
+        raise ToolError(
             f"{sides[0].name} has {lengths[0]:,} sentences and {sides[1].name} has {lengths[1]:,}: "
             "they are no translation of each other line by line. Get both files anew, from one source"
         )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
 from .datasets import Archive, Copy
-from .errors import DISK_FULL, PrepareError
+from ..command import ToolError
+from .errors import DISK_FULL
 from .extract import check_archive
 from .steps import info, locked
 
@@ -35,7 +36,7 @@ def fetch(archive: Archive, folder: Path, origins: Sequence[str] = (), verify: b
 
     Raises
     ------
-    PrepareError : no copy could be had; says what happened with each.
+    ToolError : no copy could be had; says what happened with each.
     """
     failures: List[str] = []
     for copy in archive.copies:
@@ -54,7 +55,7 @@ def fetch(archive: Archive, folder: Path, origins: Sequence[str] = (), verify: b
                     return path, copy
                 try:
                     part = _download(place, path)
-                except PrepareError as error:
+                except ToolError as error:
                     failures.append(f"{place}: {error}")
                     info(f"  {place}: {error}")
                     continue
@@ -66,7 +67,7 @@ def fetch(archive: Archive, folder: Path, origins: Sequence[str] = (), verify: b
                 failures.append(f"{place}: {complaint}")
                 info(f"  {place}: {complaint}")
     tried = "\n  ".join(failures) or "none of these names was found: " + ", ".join(c.name for c in archive.copies)
-    raise PrepareError(
+    raise ToolError(
         f"could not get {archive.copies[0].name}:\n  {tried}\n"
         "If you have the file, put it in a folder and run again with --from FOLDER"
     )
@@ -122,7 +123,7 @@ def _complaint(path: Path, copy: Copy, verify: bool) -> Optional[str]:
     if wrong or not (copy.sha256 or copy.md5):
         try:
             check_archive(path)
-        except PrepareError as error:
+        except ToolError as error:
             return str(error)
     return None
 
@@ -144,7 +145,7 @@ def _download(url: str, target: Path) -> Path:
                     return part
                 part.unlink()
             elif error.code < 500:
-                raise PrepareError(f"HTTP {error.code} {error.reason}") from None
+                raise ToolError(f"HTTP {error.code} {error.reason}") from None
             problem = f"HTTP {error.code} {error.reason}"
         except (urllib.error.URLError, http.client.HTTPException, socket.timeout, OSError) as error:
             if getattr(error, "errno", None) in DISK_FULL:
@@ -154,7 +155,7 @@ def _download(url: str, target: Path) -> Path:
         grown = part.exists() and part.stat().st_size > before
         failed = 1 if grown else failed + 1
         if failed >= TRIES:
-            raise PrepareError(problem)
+            raise ToolError(problem)
         time.sleep(min(PAUSE * 2 ** (failed - 1), 30))
 
 
@@ -165,7 +166,7 @@ def _continue(url: str, part: Path, have: int) -> None:
         request.add_header("Range", f"bytes={have}-")
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
         if response.headers.get_content_type() == "text/html":
-            raise PrepareError("answers with a web page, not the file")
+            raise ToolError("answers with a web page, not the file")
         resumed = have and getattr(response, "status", None) == 206
         length = response.headers.get("Content-Length")
         total = int(length) + (have if resumed else 0) if length else None

@@ -5,10 +5,13 @@ import platform
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+from ..command import ToolError
+from ..files import read_json
 from .datasets import Dataset
 
 FORMAT = 1
 NAME = "manifest.json"
+WRITTEN = {NAME, "bin", "ref", "tok", "codes", "spm.model", "spm.vocab"}  # all that a prepared folder holds
 COUNT_TOLERANCE = 0.01  # another tokeniser moves a few pairs across the length limits
 
 
@@ -37,10 +40,31 @@ def versions(moses: Optional[Path]) -> Dict[str, str]:
     return found
 
 
-def read(folder: Path) -> Optional[Dict[str, Any]]:
-    """The manifest of a prepared folder, or None where there is none: then it is not complete."""
-    path = folder / NAME
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+def of_ours(folder: Path, dataset: str) -> Optional[Dict[str, Any]]:
+    """The manifest of a folder that was prepared for this data set; None where there is no folder, or an empty one.
+
+    Whoever makes a folder anew removes the old one. So this is also the check that nothing else is in it.
+
+    Raises:
+        ToolError: for a folder with anything in it that preparing the data set did not write.
+    """
+    if folder.is_file():
+        raise ToolError(f"{folder} is a file: choose another --out")
+    if not folder.exists() or not any(folder.iterdir()):
+        return None
+    away = "move it away, or choose another --out"
+    if not (folder / NAME).is_file():
+        raise ToolError(f"{folder} has files in it but no {NAME}: {away}")
+    content = read_json(folder / NAME)
+    fields = {"format": int, "dataset": str, "subsets": dict, "options": dict}
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), type_) for name, type_ in fields.items()):
+        raise ToolError(f"{folder / NAME} is not the manifest of prepared data: {away}")
+    if content["dataset"] != dataset:
+        raise ToolError(f"{folder} holds the data set {content['dataset']}, not {dataset}: {away}")
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in WRITTEN)
+    if foreign:
+        raise ToolError(f"{folder} holds {', '.join(foreign[:3])}, which preparing {dataset} did not write: {away}")
+    return content
 
 
 def write(folder: Path, content: Dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Callable, Iterable, List, Sequence, Tuple
 
-from .errors import DISK_FULL, PrepareError, disk_full_message
+from ..command import ToolError
+from .errors import DISK_FULL, disk_full_message
 
 # Workers inherit the lock and plain closures; no thread is running when they start.
 _PROCESSES = multiprocessing.get_context("fork")
@@ -41,13 +42,13 @@ def _child(function, job, connection) -> None:
     except KeyboardInterrupt:  # the parent got it too, and says so once
         pass
     except Exception as error:  # whatever it was, the parent must hear of it
-        connection.send((False, str(error) if isinstance(error, PrepareError) else repr(error)))
+        connection.send((False, str(error) if isinstance(error, ToolError) else repr(error)))
 
 
 def run_jobs(function: Callable, jobs: Sequence, workers: int) -> list:
     """``[function(job) for job in jobs]``, each in a process of its own, ``workers`` at a time.
 
-    Raises :class:`PrepareError` with the message of the first job that failed; the others are ended.
+    Raises :class:`ToolError` with the message of the first job that failed; the others are ended.
     """
     results = [None] * len(jobs)
     waiting = list(enumerate(jobs))[::-1]
@@ -67,12 +68,12 @@ def run_jobs(function: Callable, jobs: Sequence, workers: int) -> list:
                     good, results[index] = receiver.recv()
                 except EOFError:
                     process.join()
-                    raise PrepareError(
+                    raise ToolError(
                         f"a worker process died (exit code {process.exitcode}); "
                         "if memory ran out, run again with fewer --workers"
                     ) from None
                 if not good:
-                    raise PrepareError(results[index])
+                    raise ToolError(results[index])
                 process.join()
                 receiver.close()
                 del running[receiver]
@@ -118,7 +119,7 @@ def _transform(job) -> None:
         for block in read_blocks(source, start, end):
             lines = transform(block)
             if len(lines) != len(block):
-                raise PrepareError(
+                raise ToolError(
                     f"{source.name}: {len(block)} lines went in and {len(lines)} came out; "
                     "the tokeniser or segmenter stopped early or changed the line count"
                 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..command import ToolError
 from . import manifest
 from .binarise import binarise
 from .datasets import Archive, Dataset, Part, Subset
-from .errors import PrepareError
 from .extract import unpack, write_pairs
 from .fetch import fetch, sha256
 from .parallel import transform_files
@@ -49,19 +49,17 @@ def prepare(dataset: Dataset, out: Path, options: Options, force: bool = False) 
 
     Raises
     ------
-    PrepareError : with what was wrong and what to do; ``out`` is then as it was before.
+    ToolError : with what was wrong and what to do; ``out`` is then as it was before.
     """
     with locked(out.parent / f".{out.name}.lock"):
         work = out.parent / f".{out.name}.work"
         recipe = _recipe(dataset, options)
-        before = manifest.read(out)
+        before = manifest.of_ours(out, dataset.name)
         if before is not None and not force:
             _check_same(before, recipe, out)
             shutil.rmtree(work, ignore_errors=True)
             info(f"{out}: prepared before")
             return
-        if before is None and out.exists() and any(out.iterdir()):
-            raise PrepareError(f"{out} has files in it but no {manifest.NAME}: move it away, or choose another --out")
         _open_work(work, recipe)
         _Run(dataset, out, work, recipe, options).run()
         shutil.rmtree(work)
@@ -91,7 +89,7 @@ def _check_same(before: Dict[str, Any], recipe: Dict[str, Any], out: Path) -> No
         if before["options"].get(name) != value
     ]
     if differences:
-        raise PrepareError(
+        raise ToolError(
             f"{out} was prepared with other options ({'; '.join(differences)}). "
             "Give --force to make it anew, or another --out"
         )
@@ -157,7 +155,7 @@ class _Run:
                             sides, part.reader, (source_out, target_out), name == "train", notes[name]
                         )
             if not counts[name]:
-                raise PrepareError(f"{parts[0].source} and {parts[0].target}: no sentence found")
+                raise ToolError(f"{parts[0].source} and {parts[0].target}: no sentence found")
         shutil.rmtree(folder / "members")
         _write_json(folder / "notes.json", {"inputs": list(inputs.values()), "pairs": counts, "notes": notes})
 
@@ -176,13 +174,13 @@ class _Run:
                         "bytes": path.stat().st_size,
                     }
             return part
-        except PrepareError as error:
+        except ToolError as error:
             if part.instead is None:
                 raise
             try:
                 return self._available(part.instead, local, inputs)
-            except PrepareError as second:
-                raise PrepareError(f"{error}\nand instead of it:\n{second}") from None
+            except ToolError as second:
+                raise ToolError(f"{error}\nand instead of it:\n{second}") from None
 
     def _members(
         self, parts: Sequence[Part], local: Dict[Archive, Path], folder: Path
@@ -200,7 +198,7 @@ class _Run:
                 if expected and sha256(path) != expected:
                     message = f"{name} in {local[archive]} is not the published file (its sha256 is another)"
                     if self.options.verify:
-                        raise PrepareError(f"{message}; --unverified accepts it all the same")
+                        raise ToolError(f"{message}; --unverified accepts it all the same")
                     info(f"warning: {message}")
                 found[archive, name] = path
         return found
@@ -265,11 +263,11 @@ class _Run:
     def _check_counts(self, counts: Dict[str, int]) -> None:
         for subset in ("train", "valid"):
             if not counts.get(subset):
-                raise PrepareError(f"nothing is left for {subset} after cleaning: is this the right data?")
+                raise ToolError(f"nothing is left for {subset} after cleaning: is this the right data?")
         wrong = manifest.unexpected_counts(self.dataset, counts, self.options.tokenizer)
         message = "; ".join(f"{subset}: {what}" for subset, what in wrong.items())
         if wrong and self.options.verify:
-            raise PrepareError(f"{message}. The input is not the published data; --unverified accepts it all the same")
+            raise ToolError(f"{message}. The input is not the published data; --unverified accepts it all the same")
         if wrong:
             info(f"warning: {message}")
 

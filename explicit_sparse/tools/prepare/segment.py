@@ -6,7 +6,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
-from .errors import PrepareError
+from ..command import ToolError
 from .parallel import Transform, byte_ranges, read_blocks, run_jobs
 
 BPE = ("subword-nmt", "sentencepiece", "none")
@@ -74,7 +74,7 @@ def learn_sentencepiece(texts: Sequence[Path], vocab_size: int, model: Path) -> 
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise PrepareError(f"sentencepiece: {error}. A smaller --vocab-size may help") from None
+        raise ToolError(f"sentencepiece: {error}. A smaller --vocab-size may help") from None
     model.write_bytes(content.getvalue())
 
 

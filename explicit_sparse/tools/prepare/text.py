@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
-from .errors import PrepareError
+from ..command import ToolError
 from .parallel import Transform
 
 LONGEST_WORD = 1000  # characters; clean-corpus-n's own limit
@@ -37,7 +37,7 @@ def moses_script(folder: Path, name: str) -> Path:
     for place in (folder / "scripts" / "tokenizer", folder / "tokenizer", folder):
         if (place / name).is_file():
             return place / name
-    raise PrepareError(f"no {name} in {folder}: --moses takes the folder of a Moses checkout (mosesdecoder)")
+    raise ToolError(f"no {name} in {folder}: --moses takes the folder of a Moses checkout (mosesdecoder)")
 
 
 def _perl(script: Path, *options: str) -> Callable[[List[str]], List[str]]:
@@ -51,9 +51,9 @@ def _perl(script: Path, *options: str) -> Callable[[List[str]], List[str]]:
                 env={**os.environ, "LC_ALL": "C"},
             )
         except FileNotFoundError:
-            raise PrepareError("--moses needs perl, which is not installed; without it sacremoses is used") from None
+            raise ToolError("--moses needs perl, which is not installed; without it sacremoses is used") from None
         if done.returncode:
-            raise PrepareError(f"perl {script} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+            raise ToolError(f"perl {script} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
         return done.stdout.decode("utf-8").rstrip("\n").split("\n") if lines else []
 
     return run

@@ -35,7 +35,8 @@ from .sentences import (
     translate,
     what_is_wrong,
 )
-from .models import ReportError, System, alpha_course, load_systems
+from ..command import ToolError, command
+from .models import System, alpha_course, load_systems
 from .alignment import GoldLinks, read_gold
 
 _EPILOG = """\
@@ -104,51 +105,48 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the command line; returns the exit status."""
     argv = sys.argv[1:] if argv is None else list(map(str, argv))
     arguments = make_parser().parse_args(argv)
     for name in ("fairseq", "matplotlib", "fontTools"):  # fairseq turns on everybody's messages
         logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        page.require_libraries()
-        check(arguments)
-        report = make_report(arguments, shlex.join(["python", "-m", "explicit_sparse.tools.report", *argv]))
-    except ReportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    page.require_libraries()
+    check(arguments)
+    report = make_report(arguments, shlex.join(["python", "-m", "explicit_sparse.tools.report", *argv]))
     sys.stdout.write(page.summary(report))
     print(f"\n{arguments.out / 'report.html'}")
     return 0
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse what the command line asks for in vain. Raises ReportError."""
+    """Refuse what the command line asks for in vain. Raises ToolError."""
     if len(arguments.checkpoints) > 1 and not arguments.compare:
-        raise ReportError(f"{len(arguments.checkpoints)} checkpoints: give --compare to compare them, or one")
+        raise ToolError(f"{len(arguments.checkpoints)} checkpoints: give --compare to compare them, or one")
     if arguments.compare and len(arguments.checkpoints) < 2:
-        raise ReportError("--compare needs two checkpoints or more")
+        raise ToolError("--compare needs two checkpoints or more")
     if arguments.input and arguments.gen_subset:
-        raise ReportError("--input and --gen-subset exclude each other: give one")
+        raise ToolError("--input and --gen-subset exclude each other: give one")
     if arguments.gold and (arguments.input or arguments.own_output):
-        raise ReportError("--gold speaks of the reference: leave out --input and --own-output")
+        raise ToolError("--gold speaks of the reference: leave out --input and --own-output")
     for name in ("beam", "max_sentences", "max_tokens"):
         if getattr(arguments, name) < 1:
-            raise ReportError(f"--{name.replace('_', '-')} {getattr(arguments, name)}: must be at least 1")
+            raise ToolError(f"--{name.replace('_', '-')} {getattr(arguments, name)}: must be at least 1")
     if not arguments.out.name:
-        raise ReportError(f"--out {arguments.out}: give a folder of its own")
+        raise ToolError(f"--out {arguments.out}: give a folder of its own")
     for folder in (arguments.out, arguments.out.parent):
         if folder.exists() and not folder.is_dir():
-            raise ReportError(f"--out {arguments.out}: {folder} is a file")
+            raise ToolError(f"--out {arguments.out}: {folder} is a file")
     if arguments.out.exists() and any(arguments.out.iterdir()) and not (arguments.out / "report.json").exists():
-        raise ReportError(f"--out {arguments.out}: holds other files than a report; give a new folder")
+        raise ToolError(f"--out {arguments.out}: holds other files than a report; give a new folder")
 
 
 def make_report(arguments: argparse.Namespace, command: str) -> Dict[str, Any]:
     """Collect, draw and write; returns what report.json holds.
 
     Raises:
-        ReportError: for what keeps the report from being made; nothing is written then.
+        ToolError: for what keeps the report from being made; nothing is written then.
     """
     began = time.time()
     systems = load_systems(arguments.checkpoints, arguments.name, arguments.data)
@@ -169,7 +167,7 @@ def make_report(arguments: argparse.Namespace, command: str) -> Dict[str, Any]:
         )
         sentences = readable(sentences, systems, notes, "after translation, ")
         if not sentences:
-            raise ReportError(f"{systems[0].checkpoint} translates nothing: every translation is empty")
+            raise ToolError(f"{systems[0].checkpoint} translates nothing: every translation is empty")
         mapped = [index for index in mapped if any(s.index == index for s in sentences)]
 
     dictionaries = systems[0].task.source_dictionary, systems[0].task.target_dictionary
@@ -237,11 +235,11 @@ def read_sentences(
         for sentence in sentences:
             wrong = what_is_wrong(sentence, systems)
             if wrong:
-                raise ReportError(f"--input {arguments.input}, line {sentence.index + 1}: {wrong}; take the line out")
+                raise ToolError(f"--input {arguments.input}, line {sentence.index + 1}: {wrong}; take the line out")
     else:
         sentences = readable(sentences, systems, notes)
     if not sentences:
-        raise ReportError("no sentence to read" + "".join(f"; {note}" for note in notes))
+        raise ToolError("no sentence to read" + "".join(f"; {note}" for note in notes))
     return everything, sentences
 
 
@@ -267,7 +265,7 @@ def choose_sentences(
     chosen = numbers.parse_numbers("--sentences", arguments.sentences, range(len(everything)), "sentence")
     for index in chosen:
         if index not in readable:
-            raise ReportError(
+            raise ToolError(
                 f"--sentences {arguments.sentences}: sentence {index} is not read: "
                 + ("it is empty or too long" if index < arguments.max_sentences else "raise --max-sentences")
             )
@@ -280,7 +278,7 @@ def read_gold_of(arguments: argparse.Namespace, everything: Sequence[Sentence]) 
         return {}
     gold = read_gold(arguments.gold)
     if len(gold) != len(everything):
-        raise ReportError(
+        raise ToolError(
             f"--gold {arguments.gold}: {len(gold)} lines for the {len(everything)} sentences of "
             f"{arguments.gen_subset or 'test'}"
         )
@@ -325,7 +323,7 @@ def write(report: Dict[str, Any], files: Dict[str, str], out: Path, began: float
         os.replace(str(aside), str(out))
         shutil.rmtree(str(replaced), ignore_errors=True)
     except OSError as error:
-        raise ReportError(f"--out {out}: cannot be written ({error})") from error
+        raise ToolError(f"--out {out}: cannot be written ({error})") from error
     finally:
         shutil.rmtree(str(aside), ignore_errors=True)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .statistics import join_words
-from .models import ReportError
+from ..command import ToolError
 
 Links = FrozenSet[Tuple[int, int]]
 
@@ -35,19 +35,19 @@ def read_gold(path: Path) -> List[GoldLinks]:
     ``3-4`` is a sure link from source word 3 to target word 4, counted from 0; ``3?4`` or ``3p4`` a possible one.
 
     Raises:
-        ReportError: for a file that cannot be read, or what is not a link.
+        ToolError: for a file that cannot be read, or what is not a link.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: the gold alignment cannot be read ({error})") from error
+        raise ToolError(f"{path}: the gold alignment cannot be read ({error})") from error
     gold = []
     for number, line in enumerate(lines, 1):
         sure, possible = set(), set()
         for word in line.split():
             match = _LINK.match(word)
             if not match:
-                raise ReportError(
+                raise ToolError(
                     f"{path}, line {number}: {word!r} is no link; Pharaoh format has 3-4 for a sure link from source "
                     "word 3 to target word 4, 3?4 or 3p4 for a possible one"
                 )

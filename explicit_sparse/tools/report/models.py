@@ -15,14 +15,11 @@ from explicit_sparse import architectures  # noqa: F401  registers our models
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.config import ALPHA_MAX, ALPHA_MIN, SITES, SiteConfig
 
-from .. import convert
+from .. import checkpoints, convert
+from ..command import ToolError
 
 _ATTENTION_OF = {"encoder-self": "encoder.layers.{}.self_attn", "decoder-self": "decoder.layers.{}.self_attn",
                  "cross": "decoder.layers.{}.encoder_attn"}  # fmt: skip
-
-
-class ReportError(ValueError):
-    """What keeps a report from being made: what is wrong, where, and what to do."""
 
 
 @dataclass
@@ -67,23 +64,23 @@ def load_systems(paths: Sequence[Path], names: Sequence[str], data: Path) -> Lis
         data: folder made by fairseq-preprocess.
 
     Raises:
-        ReportError: for what is no translation model, or was trained on another vocabulary.
+        ToolError: for what is no translation model, or was trained on another vocabulary.
     """
     if names and len(names) != len(paths):
-        raise ReportError(f"--name is given {len(names)} times for {len(paths)} checkpoints: name each or none")
+        raise ToolError(f"--name is given {len(names)} times for {len(paths)} checkpoints: name each or none")
     systems = [_load(path, data) for path in paths]
     for system, name in zip(systems, names):
         system.name = name
     if len({system.name for system in systems}) < len(systems):
         if names:
-            raise ReportError(f"two systems have the same name: {', '.join(names)}")
+            raise ToolError(f"two systems have the same name: {', '.join(names)}")
         for number, system in enumerate(systems, 1):
             system.name += f" ({number})"
     first = systems[0]
     for system in systems[1:]:
         languages = [(s.task.cfg.source_lang, s.task.cfg.target_lang) for s in (first, system)]
         if languages[0] != languages[1]:
-            raise ReportError(
+            raise ToolError(
                 f"{system.checkpoint} translates {'-'.join(languages[1])}, {first.checkpoint} "
                 f"{'-'.join(languages[0])}: compare models of one direction"
             )
@@ -94,7 +91,7 @@ def _load(path: Path, data: Path) -> System:
     state = read_checkpoint(path)
     architecture = convert.model_name(state)
     if "encoder.embed_tokens.weight" not in state["model"]:
-        raise ReportError(f"{path}: no encoder ({architecture}); a report is about models that translate")
+        raise ToolError(f"{path}: no encoder ({architecture}); a report is about models that translate")
     if architecture in convert.COUNTERPART:
         # fairseq's own Transformer: the same parameters in our class, whose attention can be observed
         convert.to_sparse(state, topk=0)
@@ -112,7 +109,7 @@ def _load(path: Path, data: Path) -> System:
     }
     attentions = {site: modules for site, modules in attentions.items() if modules}
     if not attentions:
-        raise ReportError(
+        raise ToolError(
             f"{path}: the model ({architecture}) holds no attention of this plugin; a Transformer of fairseq's own "
             "becomes one with python -m explicit_sparse.tools.convert IN.pt OUT.pt --to sparse"
         )
@@ -121,15 +118,10 @@ def _load(path: Path, data: Path) -> System:
 
 
 def read_checkpoint(path: Path) -> Dict[str, Any]:
-    """The raw state of a fairseq checkpoint. Raises ReportError where it is none."""
-    try:
-        state = torch.load(path, map_location="cpu")
-    except FileNotFoundError as error:
-        raise ReportError(f"{path}: no such checkpoint") from error
-    except Exception as error:  # torch raises many kinds for what is no checkpoint
-        raise ReportError(f"{path}: cannot be read as a checkpoint ({str(error).splitlines()[0]})") from error
-    if not isinstance(state, dict) or "model" not in state or not (state.get("cfg") or state.get("args")):
-        raise ReportError(f"{path}: not a fairseq checkpoint, which has a model and its options")
+    """The raw state of a fairseq checkpoint. Raises ToolError where it is none."""
+    state = checkpoints.read(path)
+    if not (state.get("cfg") or state.get("args")):
+        raise ToolError(f"{path}: not a fairseq checkpoint, which has a model and its options")
     return state
 
 
@@ -140,9 +132,9 @@ def _build(path: Path, file: str, data: Path):
     try:
         task = tasks.setup_task(options)
     except Exception as error:  # fairseq raises plain Exception where it finds no language pair
-        raise ReportError(f"{data}: not a folder of fairseq-preprocess for {path} ({error})") from error
+        raise ToolError(f"{data}: not a folder of fairseq-preprocess for {path} ({error})") from error
     if not isinstance(task, TranslationTask):
-        raise ReportError(
+        raise ToolError(
             f"{path}: trained on the task {type(task).__name__}; a report reads data of the translation task"
         )
     sides = (("encoder", "source", task.source_dictionary), ("decoder", "target", task.target_dictionary))
@@ -152,7 +144,7 @@ def _build(path: Path, file: str, data: Path):
         old, new = (Path(folder) / f"dict.{language}.txt" for folder in (str(trained_on), data))
         # A checkpoint holds no vocabulary: where the sizes agree, only its own training data can tell.
         if trained != len(dictionary) or (old.exists() and _symbols(old) != _symbols(new)):
-            raise ReportError(
+            raise ToolError(
                 f"{data} has another vocabulary than {path} was trained on ({side} side: {len(dictionary)} and "
                 f"{trained} symbols); give the folder it was trained on, or data prepared with its dictionary"
             )
@@ -198,7 +190,7 @@ def alpha_course(paths: Sequence[Path]) -> List[Dict[str, Any]]:
         [{"update", "sites": {site: [[alpha of each head] of each layer]}}, …], by growing update.
 
     Raises:
-        ReportError: for a checkpoint without learned alpha or without a number of updates.
+        ToolError: for a checkpoint without learned alpha or without a number of updates.
     """
     points = {}
     for path in paths:
@@ -206,15 +198,15 @@ def alpha_course(paths: Sequence[Path]) -> List[Dict[str, Any]]:
         history = state.get("optimizer_history") or [{}]
         update = history[-1].get("num_updates")
         if update is None:
-            raise ReportError(f"{path}: does not say after how many updates it was written")
+            raise ToolError(f"{path}: does not say after how many updates it was written")
         if update in points:
-            raise ReportError(
+            raise ToolError(
                 f"{path}: a second checkpoint after {update} updates; give each once, all of one training"
             )
         sites = {site: _alphas_of(state["model"], name) for site, name in _ATTENTION_OF.items()}
         points[update] = {site: alphas for site, alphas in sites.items() if alphas}
         if not points[update]:
-            raise ReportError(f"{path}: learns no alpha; that is --attention-mapping entmax")
+            raise ToolError(f"{path}: learns no alpha; that is --attention-mapping entmax")
     return [{"update": update, "sites": points[update]} for update in sorted(points)]
 
 

@@ -9,7 +9,8 @@ from explicit_sparse.config import SITES
 from . import statistics as stats
 from .collect import Collection
 from .sentences import Sentence, symbols
-from .models import ReportError, System
+from ..command import ToolError
+from .models import System
 from .alignment import ErrorRate, GoldLinks, as_links, write_pharaoh
 
 AVERAGE = "average"
@@ -27,13 +28,13 @@ def parse_numbers(flag: str, value: str, available: Sequence[int], what: str) ->
     """The numbers of a comma-separated list, each of them available.
 
     Raises:
-        ReportError: for what is no number, or names what there is not.
+        ToolError: for what is no number, or names what there is not.
     """
     chosen = []
     for word in value.split(","):
         if not word.strip().isdigit() or int(word) not in available:
             there = f"{available[0]} to {available[-1]}" if len(available) else "none"
-            raise ReportError(f"{flag} {value}: no {what} {word.strip()!r}; there are {there}")
+            raise ToolError(f"{flag} {value}: no {what} {word.strip()!r}; there are {there}")
         chosen.append(int(word))
     return list(dict.fromkeys(chosen))
 
@@ -42,14 +43,14 @@ def choose_maps(systems: Sequence[System], sites: str, layers: str, heads: str) 
     """The heat maps that --site, --layer and --head ask for; every system must have them.
 
     Raises:
-        ReportError: for an unknown site, layer or head.
+        ToolError: for an unknown site, layer or head.
     """
     available = [site for site in SITES if all(site in system.attentions for system in systems)]
     chosen_sites = available if sites == "all" else [site.strip() for site in sites.split(",")]
     maps = []
     for site in chosen_sites:
         if site not in available:
-            raise ReportError(f"--site {sites}: no site {site!r}; there are {', '.join(available)}")
+            raise ToolError(f"--site {sites}: no site {site!r}; there are {', '.join(available)}")
         depth = min(len(system.attentions[site]) for system in systems)
         width = min(module.num_heads for system in systems for module in system.attentions[site])
         if layers == "last":
@@ -135,7 +136,7 @@ def choose_aligners(
     but one, as arXiv 1909.02074 found best on average.
 
     Raises:
-        ReportError: for a layer or head that some model does not have.
+        ToolError: for a layer or head that some model does not have.
     """
     aligners = {}
     for system in systems:
@@ -167,7 +168,7 @@ def of_alignment(
     """Which head aligns words in each system, and with a gold alignment the error rate of every head.
 
     Raises:
-        ReportError: if a gold link names a word that the sentence does not have.
+        ToolError: if a gold link names a word that the sentence does not have.
     """
     results = []
     for system in systems:
@@ -200,14 +201,14 @@ def check_gold(gold: Dict[int, GoldLinks], sentences: Iterable[Sentence], collec
     """Refuse gold links to words that are not there, as of a file that counts from 1.
 
     Raises:
-        ReportError: naming the first such link.
+        ToolError: naming the first such link.
     """
     for sentence in sentences:
         source = collection.words(sentence.source[:-1], 0)[-1] + 1
         target = collection.words(sentence.target[:-1], 1)[-1] + 1
         for link in sorted(gold[sentence.index].possible):
             if link[0] >= source or link[1] >= target:
-                raise ReportError(
+                raise ToolError(
                     f"--gold {file}, line {sentence.index + 1}: link {link[0]}-{link[1]}, but the sentence has "
                     f"{source} source and {target} target words; links count from 0, source word first"
                 )

@@ -6,18 +6,18 @@ from typing import Any, Dict, List
 
 from . import figures
 from .statistics import COMPARISON, KINDS, ROLES, TAIL_K
-from .models import ReportError
+from ..command import ToolError
 
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 
 
 def require_libraries() -> None:
-    """Raise ReportError with what to install where matplotlib or jinja2 is missing."""
+    """Raise ToolError with what to install where matplotlib or jinja2 is missing."""
     for name in ("matplotlib", "jinja2"):
         try:
             __import__(name)
         except ImportError as error:
-            raise ReportError(f"a report needs {name}: pip install matplotlib jinja2") from error
+            raise ToolError(f"a report needs {name}: pip install matplotlib jinja2") from error
 
 
 def render(report: Dict[str, Any], folder: Path) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from .models import ReportError, System
+from ..command import ToolError
+from .models import System
 
 _LONGEST_TRANSLATION = 200
 
@@ -62,15 +63,15 @@ def read_subset(system: System, subset: str) -> List[Sentence]:
     """All sentence pairs of a part of the data.
 
     Raises:
-        ReportError: if the data folder has no such part, or it has no target side.
+        ToolError: if the data folder has no such part, or it has no target side.
     """
     try:
         system.task.load_dataset(subset)
     except FileNotFoundError as error:
-        raise ReportError(f"--gen-subset {subset}: {error}") from error
+        raise ToolError(f"--gen-subset {subset}: {error}") from error
     dataset = system.task.dataset(subset)
     if dataset.tgt is None:
-        raise ReportError(f"--gen-subset {subset}: has no target side; give its source lines with --input")
+        raise ToolError(f"--gen-subset {subset}: has no target side; give its source lines with --input")
     return [Sentence(index, dataset[index]["source"], dataset[index]["target"]) for index in range(len(dataset))]
 
 
@@ -81,19 +82,19 @@ def read_source_lines(system: System, path: Path) -> Tuple[List[Sentence], int]:
         The sentences, without targets, and how many of their tokens the dictionary does not have.
 
     Raises:
-        ReportError: for a file that cannot be read, or an empty line.
+        ToolError: for a file that cannot be read, or an empty line.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"--input {path}: cannot be read ({error})") from error
+        raise ToolError(f"--input {path}: cannot be read ({error})") from error
     if lines[-1] == "":
         lines.pop()
     dictionary = system.task.source_dictionary
     sentences = []
     for index, line in enumerate(lines):
         if not line.strip():
-            raise ReportError(f"--input {path}, line {index + 1}: empty; take the line out")
+            raise ToolError(f"--input {path}, line {index + 1}: empty; take the line out")
         tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
         sentences.append(Sentence(index, tokens, None))
     unknown = sum(int((sentence.source == dictionary.unk()).sum()) for sentence in sentences)

@@ -14,7 +14,9 @@ from typing import List, Optional, Sequence
 from . import plot
 from .formats import FORMATS
 from .published import PUBLISHED_FILE, read_figures, select
-from .runs import TableError, find_runs
+from ..command import ToolError, command
+from ..files import writing
+from .runs import find_runs
 from .significance import METHODS, ResultStore
 from .summary import Comparison, Table, build_tables
 
@@ -84,10 +86,10 @@ def tabulate(arguments: argparse.Namespace) -> List[Table]:
     """The tables that a parsed command line asks for.
 
     Raises:
-        TableError: for results that cannot be read, compared or averaged.
+        ToolError: for results that cannot be read, compared or averaged.
     """
     if arguments.samples < 0:
-        raise TableError(f"--samples {arguments.samples}: must be positive, or 0 for sacrebleu's default")
+        raise ToolError(f"--samples {arguments.samples}: must be positive, or 0 for sacrebleu's default")
     runs, notes = find_runs(arguments.results, arguments.skip_unfinished)
     figures = select(read_figures(arguments.published_file), arguments.published) if arguments.published else []
     comparison = Comparison(
@@ -124,26 +126,22 @@ def quiet_others() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+@command
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = make_parser().parse_args(argv)
     quiet_others()
-    try:
-        if arguments.plot:
-            plot.require_matplotlib()
-        tables = tabulate(arguments)
-        text = FORMATS[arguments.format](tables)
-        if arguments.plot:
-            plot.draw(tables, arguments.plot)
-        if arguments.output:
-            aside = arguments.output.with_name(arguments.output.name + ".partial")
-            aside.write_text(text, encoding="utf-8")
-            os.replace(str(aside), str(arguments.output))
-        else:
-            sys.stdout.write(text)
-    except TableError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if arguments.plot:
+        plot.require_matplotlib()
+    tables = tabulate(arguments)
+    text = FORMATS[arguments.format](tables)
+    if arguments.plot:
+        plot.draw(tables, arguments.plot)
+    if arguments.output:
+        with writing(arguments.output) as file:
+            file.write(text)
+    else:
+        sys.stdout.write(text)
     return 0
 
 

@@ -20,7 +20,7 @@ from typing import List, Optional, Sequence
 from . import plot
 from . import __main__ as table
 from .formats import FORMATS
-from .runs import TableError
+from ..command import ToolError
 
 ROOT = Path(__file__).resolve().parents[3]
 _BEGIN = re.compile(r"^<!-- table: (.*) -->$")
@@ -35,7 +35,7 @@ def renew(text: str, draw: bool = True) -> str:
         draw: also write the images that the tables' ``--plot`` names.
 
     Raises:
-        TableError: for a table without an end, arguments the table tool does not take, or runs it cannot compare.
+        ToolError: for a table without an end, arguments the table tool does not take, or runs it cannot compare.
     """
     lines: List[str] = []
     arguments: Optional[str] = None
@@ -55,14 +55,14 @@ def renew(text: str, draw: bool = True) -> str:
 
 def _refuse_open(arguments: Optional[str]) -> None:
     if arguments is not None:
-        raise TableError(f"the table '{arguments}' has no line '{_END}' after it")
+        raise ToolError(f"the table '{arguments}' has no line '{_END}' after it")
 
 
 def _table(arguments: str, draw: bool) -> str:
     try:
         parsed = table.make_parser().parse_args(shlex.split(arguments))
     except SystemExit as error:  # argparse has said what is wrong
-        raise TableError(f"the table tool does not take '{arguments}'") from error
+        raise ToolError(f"the table tool does not take '{arguments}'") from error
     tables = table.tabulate(parsed)
     if draw and parsed.plot:
         plot.require_matplotlib()
@@ -88,7 +88,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         try:
             text = page.read_text(encoding="utf-8")
             renewed = renew(text, draw=not arguments.check)
-        except (TableError, OSError) as error:
+        except (ToolError, OSError) as error:
             print(f"error: {page}: {error}", file=sys.stderr)
             return 1
         if renewed == text:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from .published import system_key
-from .runs import TableError
+from ..command import ToolError
 from .summary import Row, Table
 
 # Okabe and Ito's colours: told apart by readers with colour-blindness too.
@@ -17,11 +17,11 @@ _DPI = 120
 
 
 def require_matplotlib() -> None:
-    """Raise TableError with what to install where matplotlib is missing."""
+    """Raise ToolError with what to install where matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise TableError("--plot needs matplotlib: pip install matplotlib") from error
+        raise ToolError("--plot needs matplotlib: pip install matplotlib") from error
 
 
 def draw(tables: Sequence[Table], path: Path) -> None:
@@ -35,7 +35,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
         path: the image; its ending names the format (.png, .pdf, .svg). Written aside, then renamed.
 
     Raises:
-        TableError: if there is nothing to draw, or the ending is unknown.
+        ToolError: if there is nothing to draw, or the ending is unknown.
     """
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,7 +44,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
     rows = [(table, _panels(table)) for table in tables]
     rows = [(table, panels) for table, panels in rows if panels]
     if not rows:
-        raise TableError(
+        raise ToolError(
             f"{path}: nothing to plot: needs two systems with speeds, 'top-k N' systems, or recorded loss curves"
         )
     across = max(len(panels) for _, panels in rows)
@@ -64,7 +64,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
         figure.savefig(str(aside), format=path.suffix[1:] or "png", dpi=_DPI)
         os.replace(str(aside), str(path))
     except ValueError as error:
-        raise TableError(f"{path}: {error}") from error
+        raise ToolError(f"{path}: {error}") from error
     finally:
         if aside.exists():
             aside.unlink()

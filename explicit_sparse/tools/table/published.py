@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from .runs import TableError
+from ..command import ToolError
 
 PUBLISHED_FILE = Path(__file__).resolve().parents[3] / "data" / "published.csv"
 
@@ -69,16 +69,16 @@ def read_figures(path: Path = PUBLISHED_FILE) -> List[Figure]:
     """Read the file of published figures.
 
     Raises:
-        TableError: if it is not there or lacks a column.
+        ToolError: if it is not there or lacks a column.
     """
     try:
         with open(str(path), encoding="utf-8", newline="") as lines:
             return [Figure(**row) for row in csv.DictReader(lines)]
     except OSError as error:
-        raise TableError(f"{path}: published figures cannot be read ({error.strerror})") from error
+        raise ToolError(f"{path}: published figures cannot be read ({error.strerror})") from error
     except TypeError as error:
         columns = ",".join(Figure.__dataclass_fields__)
-        raise TableError(f"{path}: not a file of published figures; its columns must be {columns}") from error
+        raise ToolError(f"{path}: not a file of published figures; its columns must be {columns}") from error
 
 
 def select(figures: Sequence[Figure], names: Sequence[str]) -> List[Figure]:
@@ -90,7 +90,7 @@ def select(figures: Sequence[Figure], names: Sequence[str]) -> List[Figure]:
             data set as the configurations call it (``iwslt14.de-en``). Case does not matter.
 
     Raises:
-        TableError: for a name that selects nothing; lists what there is.
+        ToolError: for a name that selects nothing; lists what there is.
     """
     chosen: Dict[Figure, None] = {}
     for name in names:
@@ -103,7 +103,7 @@ def select(figures: Sequence[Figure], names: Sequence[str]) -> List[Figure]:
         ]
         if not found:
             there = sorted({"/".join(_place(figure)) for figure in figures})
-            raise TableError(
+            raise ToolError(
                 f"--published {name}: no such figures; choose from {', '.join(there)}, or the start of one of these"
             )
         chosen.update((figure, None) for figure in found)

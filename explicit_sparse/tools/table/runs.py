@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..command import ToolError
+
 FORMAT = 1
 RUN_FILE = "run.json"
 
@@ -33,10 +35,6 @@ _REQUIRED_OF_TEST = {
 _NUMBERS = ("train.tokens_per_second", "train.peak_memory_mb", "train.best_valid_loss")
 _NUMBERS_OF_TEST = ("chrf.score", "tokenised_bleu.score", "decode_tokens_per_second")
 _PLAIN = {dict: "an object", str: "a text", int: "a whole number", float: "a number"}
-
-
-class TableError(ValueError):
-    """What keeps a table from being made: the file, what is wrong in it, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +68,18 @@ class Run:
         """The detokenised translations of one test set, in its order.
 
         Raises:
-            TableError: if the file is missing or holds another number of lines than the test set.
+            ToolError: if the file is missing or holds another number of lines than the test set.
         """
         path = self.path.parent / self.scores(subset)["hypotheses"]
         lines = read_lines(path)
         if lines is None:
-            raise TableError(
+            raise ToolError(
                 f"{path}: not found, though {self.path} names it: generate and score again, or add "
                 "--paired none to do without a significance test"
             )
         expected = self.scores(subset)["sentences"]
         if len(lines) != expected:
-            raise TableError(
+            raise ToolError(
                 f"{path}: {len(lines)} lines, but the test set {subset!r} has {expected} sentences "
                 f"according to {self.path}: generate and score again"
             )
@@ -111,7 +109,7 @@ def find_runs(results: Sequence[str], skip_unfinished: bool = False) -> Tuple[Li
         The runs in the order given, each once, and notes for the reader of the table.
 
     Raises:
-        TableError: for a path without runs, an unfinished run, or a file that is not a run.
+        ToolError: for a path without runs, an unfinished run, or a file that is not a run.
     """
     files: Dict[Path, None] = {}  # an ordered set
     notes = []
@@ -120,20 +118,20 @@ def find_runs(results: Sequence[str], skip_unfinished: bool = False) -> Tuple[Li
             files[result.resolve()] = None
             continue
         if not result.is_dir():
-            raise TableError(f"{result}: no such file or folder")
+            raise ToolError(f"{result}: no such file or folder")
         for folder in _unfinished(result):
             if not skip_unfinished:
-                raise TableError(
+                raise ToolError(
                     f"{folder}: holds no {RUN_FILE}, so this run is not finished: finish it, "
                     "or leave it out with --skip-unfinished"
                 )
             notes.append(f"left out, not finished: {folder}")
         found = sorted(result.rglob(RUN_FILE), key=_natural)
         if not found and not notes:
-            raise TableError(f"{result}: no {RUN_FILE} in this folder or below it")
+            raise ToolError(f"{result}: no {RUN_FILE} in this folder or below it")
         files.update((path.resolve(), None) for path in found)
     if not files:
-        raise TableError("no finished run in " + ", ".join(map(str, results)))
+        raise ToolError("no finished run in " + ", ".join(map(str, results)))
     return [read_run(path) for path in files], notes
 
 
@@ -141,22 +139,22 @@ def read_run(path: Path) -> Run:
     """Read one run.json and check that everything a table needs is there.
 
     Raises:
-        TableError: naming the file and the field.
+        ToolError: naming the file and the field.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise TableError(f"{path}: not valid JSON ({error}): truncated? Record the run again") from error
+        raise ToolError(f"{path}: not valid JSON ({error}): truncated? Record the run again") from error
     if not isinstance(data, dict) or "format" not in data:
-        raise TableError(f"{path}: not a run: it has no field 'format'")
+        raise ToolError(f"{path}: not a run: it has no field 'format'")
     if data["format"] != FORMAT:
-        raise TableError(
+        raise ToolError(
             f"{path}: format {data['format']!r}, but this version reads format {FORMAT}: "
             "use the version that recorded the run, or record it again"
         )
     _check(path, data, _REQUIRED, _NUMBERS)
     if not data["test"]:
-        raise TableError(f"{path}: no test set was scored: run the scoring step")
+        raise ToolError(f"{path}: no test set was scored: run the scoring step")
     for subset, scores in data["test"].items():
         _check(path, scores, _REQUIRED_OF_TEST, _NUMBERS_OF_TEST, f"test.{subset}.")
     return Run(path, data)
@@ -175,7 +173,7 @@ def read_lines(path: Path) -> Optional[List[str]]:
         with opener(str(found), "rt", encoding="utf-8", newline="\n") as lines:
             return [line.rstrip() for line in lines]
     except (EOFError, OSError, UnicodeDecodeError, lzma.LZMAError) as error:
-        raise TableError(f"{found}: cannot be read ({error}): truncated?") from error
+        raise ToolError(f"{found}: cannot be read ({error}): truncated?") from error
 
 
 def _existing(path: Path) -> Optional[Path]:
@@ -200,13 +198,13 @@ def _check(path: Path, data: Any, required: Dict[str, type], numbers: Sequence[s
     for key, kind in required.items():
         value = look_up(data, key)
         if value is None:
-            raise TableError(f"{path}: the field {prefix + key!r} is missing: truncated? Record the run again")
+            raise ToolError(f"{path}: the field {prefix + key!r} is missing: truncated? Record the run again")
         if not _is(value, kind):
-            raise TableError(f"{path}: {prefix + key!r} is {value!r}, not {_PLAIN[kind]}")
+            raise ToolError(f"{path}: {prefix + key!r} is {value!r}, not {_PLAIN[kind]}")
     for key in numbers:
         value = look_up(data, key)
         if value is not None and not _is(value, float):
-            raise TableError(f"{path}: {prefix + key!r} is {value!r}, not a number")
+            raise ToolError(f"{path}: {prefix + key!r} is {value!r}, not a number")
 
 
 def _is(value: Any, kind: type) -> bool:

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .runs import Run, TableError, read_lines
+from ..command import ToolError
+from .runs import Run, read_lines
 
 # sacrebleu's short names of its two tests, and what they are called in full.
 METHODS = {"bootstrap": "bs", "randomisation": "ar"}
@@ -32,9 +33,9 @@ class ResultStore:
                 content = json.loads(path.read_text(encoding="utf-8"))
                 self._tests = content["tests"]
             except (ValueError, KeyError, TypeError) as error:
-                raise TableError(f"{path}: not a file of finished tests; delete it to run them again") from error
+                raise ToolError(f"{path}: not a file of finished tests; delete it to run them again") from error
             if content.get("format") != _STORE_FORMAT:
-                raise TableError(f"{path}: unknown format {content.get('format')!r}; delete it to run the tests again")
+                raise ToolError(f"{path}: unknown format {content.get('format')!r}; delete it to run the tests again")
 
     def get(self, key: str) -> Any:
         return self._tests.get(key)
@@ -74,7 +75,7 @@ def compare_with_baseline(
         The p-value of each system, and sacrebleu's signature of the test.
 
     Raises:
-        TableError: if a text is missing or has the wrong length, or a recorded score is not its hypotheses' score.
+        ToolError: if a text is missing or has the wrong length, or a recorded score is not its hypotheses' score.
     """
     store = store or ResultStore()
     settings = metric_settings(baseline, subset)
@@ -94,13 +95,13 @@ def metric_settings(run: Run, subset: str) -> Dict[str, Any]:
     """The arguments of ``sacrebleu.BLEU`` that a run's BLEU signature stands for.
 
     Raises:
-        TableError: for a signature that is not sacrebleu's.
+        ToolError: for a signature that is not sacrebleu's.
     """
     signature = run.scores(subset)["bleu"]["signature"]
     fields = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
     smooth = re.fullmatch(r"([a-z-]+)(?:\[([0-9.]+)\])?", fields.get("smooth", ""))
     if smooth is None or not {"case", "tok", "eff"} <= set(fields) or fields.get("nrefs") != "1":
-        raise TableError(
+        raise ToolError(
             f"{run.path}: {signature!r} is not a sacrebleu signature of BLEU with one reference: score the run again"
         )
     return {
@@ -135,7 +136,7 @@ def _run_tests(
     for run, result in zip([baseline, *systems], scores["BLEU"]):
         recorded = run.scores(subset)["bleu"]["score"]
         if abs(result.score - recorded) > _ROUNDING:
-            raise TableError(
+            raise ToolError(
                 f"{run.path}: records BLEU {recorded:.2f} on {subset!r}, but sacrebleu gives its hypotheses "
                 f"{result.score:.2f}: they were changed after scoring; score the run again"
             )
@@ -148,19 +149,19 @@ def _run_tests(
 def _read_reference(run: Run, subset: str, data_root: Path) -> List[str]:
     path = data_root / run.scores(subset)["reference"]
     if not path.is_file():
-        raise TableError(
+        raise ToolError(
             f"{path}: not found; it is the reference of {run.path}: prepare the data, point --data-root or "
             "DATA_ROOT at them, or add --paired none to do without a significance test"
         )
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     if checksum != run.scores(subset)["sha256_reference"]:
-        raise TableError(
+        raise ToolError(
             f"{path}: its checksum {checksum[:12]}... is not that of the reference in {run.path} "
             f"({run.scores(subset)['sha256_reference'][:12]}...): prepare the data again, or score the run again"
         )
     lines = read_lines(path)
     if len(lines) != run.scores(subset)["sentences"]:
-        raise TableError(f"{path}: {len(lines)} lines, but {run.path} counts {run.scores(subset)['sentences']}")
+        raise ToolError(f"{path}: {len(lines)} lines, but {run.path} counts {run.scores(subset)['sentences']}")
     return lines
 
 

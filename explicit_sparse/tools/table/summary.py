@@ -8,7 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...config import OPTIONS
 from .published import Figure, for_dataset, system_key
-from .runs import Run, TableError, look_up
+from ..command import ToolError
+from .runs import Run, look_up
 from .significance import METHOD_NAMES, ResultStore, compare_with_baseline
 
 # What is averaged over seeds: name -> (where it is in run.json, whether it belongs to a test set).
@@ -113,13 +114,13 @@ def build_tables(runs: Sequence[Run], comparison: Comparison) -> List[Table]:
     """One table for each data set and test set, systems in the order of the runs, the baseline first.
 
     Raises:
-        TableError: if runs cannot be compared or averaged; names the files.
+        ToolError: if runs cannot be compared or averaged; names the files.
     """
     datasets: Dict[str, List[Run]] = {}
     for run in runs:
         datasets.setdefault(run.dataset, []).append(run)
     if comparison.baseline is not None and comparison.baseline not in {run.system for run in runs}:
-        raise TableError(
+        raise ToolError(
             f"--baseline {comparison.baseline}: no run of that system; there are "
             + ", ".join(sorted({run.system for run in runs}))
         )
@@ -144,7 +145,7 @@ def _group_systems(runs: Sequence[Run]) -> Dict[str, List[Run]]:
 
 def _check_same_system(one: Run, other: Run) -> None:
     if one.data["experiment"] != other.data["experiment"]:
-        raise TableError(
+        raise ToolError(
             f"{one.path} and {other.path}: two experiments, {one.data['experiment']} and "
             f"{other.data['experiment']}, have the same label {one.system!r}: give each its own SYSTEM"
         )
@@ -152,17 +153,17 @@ def _check_same_system(one: Run, other: Run) -> None:
         # A run older than an option ran with what is now its default.
         values = [run.data["options"].get(name, OPTIONS.get(name)) for run in (one, other)]
         if values[0] != values[1]:
-            raise TableError(
+            raise ToolError(
                 f"{one.path} and {other.path}: both are {one.system!r}, but {name} is {values[0]} in one and "
                 f"{values[1]} in the other: they cannot be averaged; train one again or give it its own SYSTEM"
             )
     if one.data["parameters"] != other.data["parameters"]:
-        raise TableError(
+        raise ToolError(
             f"{one.path} and {other.path}: both are {one.system!r}, but one has {one.data['parameters']} parameters "
             f"and the other {other.data['parameters']}: they cannot be averaged"
         )
     if one.seed == other.seed:
-        raise TableError(
+        raise ToolError(
             f"{one.path} and {other.path}: the same system {one.system!r} with the same seed {one.seed}: "
             "this is one run twice, not two; leave one out"
         )
@@ -176,12 +177,12 @@ def _subsets(dataset: str, runs: Sequence[Run], wanted: Sequence[str]) -> List[s
             there.setdefault(subset, run)
     for subset in wanted:
         if subset not in there:
-            raise TableError(f"--subset {subset}: no run of {dataset} has scores on it; there are {', '.join(there)}")
+            raise ToolError(f"--subset {subset}: no run of {dataset} has scores on it; there are {', '.join(there)}")
     chosen = [subset for subset in there if not wanted or subset in wanted]
     for subset in chosen:
         for run in runs:
             if subset not in run.data["test"]:
-                raise TableError(
+                raise ToolError(
                     f"{run.path}: no scores on the test set {subset!r}, which {there[subset].path} has: "
                     "score it, or choose test sets with --subset"
                 )
@@ -195,7 +196,7 @@ def _check_same_test(runs: Sequence[Run], subset: str) -> None:
         for run in having[1:]:
             first, value = _score(having[0], subset, key), _score(run, subset, key)
             if value != first:
-                raise TableError(
+                raise ToolError(
                     f"{having[0].path} and {run.path}: different {name}, {key} of {subset!r} is {first} in one and "
                     f"{value} in the other: such scores cannot be compared"
                 )

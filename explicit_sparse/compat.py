@@ -21,6 +21,8 @@ except ImportError as error:
     ) from error
 from omegaconf import OmegaConf, open_dict
 
+from .config import OptionError
+
 if not hasattr(MultiheadAttention, "_set_skip_embed_dim_check"):
     raise ImportError(
         "explicit_sparse needs fairseq >= 0.12: this one's MultiheadAttention always calls torch's own "
@@ -41,7 +43,7 @@ def check_literals(options) -> None:
     """Refuse a model's options that fairseq would run as Python, such as those of a stranger's checkpoint.
 
     Raises:
-        ValueError: naming the option and its value.
+        OptionError: naming the option and its value.
     """
     for name in EVALUATED:
         value = getattr(options, name, None)
@@ -49,7 +51,7 @@ def check_literals(options) -> None:
             try:
                 ast.literal_eval(value)
             except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-                raise ValueError(
+                raise OptionError(
                     "{} is {!r}: only plain numbers and lists are taken here, since fairseq runs this option "
                     "as Python".format(name, value[:80])
                 ) from error

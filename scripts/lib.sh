@@ -15,6 +15,7 @@ if (( BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404 )); then
   exit 1
 fi
 
+unset CDPATH  # with it, cd prints where it went
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 DATA_ROOT="${DATA_ROOT:-$ROOT/prepared}"
 RUNS_ROOT="${RUNS_ROOT:-$ROOT/runs}"

@@ -52,9 +52,9 @@ def parse(arch, flags=""):
     return options.parse_args_and_arch(parser, ["data", "--arch", arch] + flags.split())
 
 
-def build(arch, flags="", seed=1):
+def build(arch, flags="", seed=1, **changed):
     torch.manual_seed(seed)
-    args = Namespace(**vars(parse(arch, flags)))
+    args = Namespace(**dict(vars(parse(arch, flags)), **changed))
     if "_lm" in arch and not hasattr(args, "max_target_positions"):
         args.max_target_positions = None
     return models.build_model(args, task())
@@ -180,6 +180,16 @@ def test_layer_drop_moves_neither_layer_numbers_nor_random_numbers():
 def test_impossible_options_stop_before_anything_is_built(flags, named):
     with pytest.raises(OptionError, match=named):
         build(OURS, TINY + " " + flags)
+
+
+@pytest.mark.parametrize("arch, flags", [(OURS, TINY), (OURS + "_lm", TINY_LM)], ids=["translation", "language model"])
+@pytest.mark.parametrize("option", ["adaptive_softmax_cutoff", "adaptive_input_cutoff", "character_filters"])
+def test_options_that_fairseq_evaluates_run_no_code(arch, flags, option, tmp_path):
+    """A checkpoint's options are data, and fairseq hands these to eval()."""
+    marker = tmp_path / "ran"
+    with pytest.raises(OptionError, match=option):
+        build(arch, flags, **{option: f"[__import__('pathlib').Path({str(marker)!r}).touch(), 1]"})
+    assert not marker.exists()
 
 
 # ---- batches ----

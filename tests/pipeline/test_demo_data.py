@@ -3,6 +3,7 @@ import importlib.util
 import json
 import lzma
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,35 @@ def test_a_second_call_does_nothing(small):
     assert os.stat(out / "manifest.json").st_mtime_ns == before
 
 
-def test_a_failure_leaves_nothing(small, tmp_path):
-    with pytest.raises(SystemExit, match="train.tsv.xz is missing: .*git checkout"):
-        prepare_demo.main(["--corpus", str(tmp_path), "--out", str(tmp_path / "prepared" / "demo")])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize(
+    "content, complaint",
+    [
+        ({"thesis.txt": "years of work"}, "has files in it but no manifest.json"),
+        ({"thesis.txt": "years of work", "manifest.json": '{"name": "an app"}'}, "is not the manifest of prepared data"),
+        ({"manifest.json": "[]"}, "is not the manifest of prepared data"),
+        ({"manifest.json": "{"}, "not valid JSON"),
+        (
+            {"manifest.json": '{"format": 1, "dataset": "toy", "subsets": {}, "options": {}}'},
+            "holds the data set toy, not demo",
+        ),
+        (
+            {"manifest.json": '{"format": 1, "dataset": "demo", "subsets": {}, "options": {}}', "thesis.txt": "years"},
+            "holds thesis.txt, which preparing demo did not write",
+        ),
+    ],
+)
+def test_nothing_is_deleted_that_was_not_made_here(small, tmp_path, capsys, monkeypatch, content, complaint, force):
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for out in (str(tmp_path), "."):
+        assert prepare_demo.main(["--corpus", str(small[0]), "--out", out, "--merges", "200", *force]) == 1
+        assert complaint in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == content
+
+
+def test_a_failure_leaves_nothing(small, tmp_path, capsys):
+    assert prepare_demo.main(["--corpus", str(tmp_path), "--out", str(tmp_path / "prepared" / "demo")]) == 1
+    assert re.search("train.tsv.xz is missing: .*git checkout", capsys.readouterr().err)
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == [".demo.lock"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from explicit_sparse.tools.command import ToolError
 from explicit_sparse.tools.prepare import extract as tool
 from explicit_sparse.tools.prepare.datasets import IWSLT14_DE_EN, IWSLT15_EN_VI
-from explicit_sparse.tools.command import ToolError
 from explicit_sparse.tools.prepare.fetch import fetch, sha256
 from explicit_sparse.tools.prepare.text import tokeniser
 
@@ -47,7 +47,71 @@ def test_unpack(tmp_path, kind):
         tool.unpack(tmp_path / "x.bin", ["c.txt"], tmp_path / "again")
 
 
-@pytest.mark.parametrize("data, name", [(gzip.compress(b"one\n"), "a.txt.gz"), (b"one\n", "a.txt")])
+def test_a_training_text_in_another_encoding_is_refused(tmp_path):
+    lines = ["Ein Häuschen", "Zwei Straßen", "Drei Bäume", "Vier"] * 5
+    (tmp_path / "a.de").write_bytes("".join(line + "\n" for line in lines).encode("latin-1"))
+    (tmp_path / "a.en").write_bytes(b"One\n" * len(lines))
+    sides = (tmp_path / "a.de", tmp_path / "a.en")
+    with pytest.raises(ToolError, match="a.de and a.en: 15 of 20 pairs are not UTF-8.*iconv"):
+        tool.write_pairs(sides, "plain", (io.StringIO(), io.StringIO()), True, {})
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+@pytest.mark.parametrize("format_", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, "v7"])
+def test_tars_of_every_kind(tmp_path, mode, format_):
+    """Older than POSIX, and with hard links: as GNU tar reads them."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=mode.replace("w:gz", "w").replace("w:xz", "w")) as archive:
+        archive.format = tarfile.PAX_FORMAT if format_ == "v7" else format_
+        for name, data in (("top/first.txt", b"one\n"), ("top/other.txt", b"two\n")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        link = tarfile.TarInfo("top/a.txt")
+        link.type, link.linkname = tarfile.LNKTYPE, "top/first.txt"
+        archive.addfile(link)
+    data = content.getvalue()
+    if format_ == "v7":
+        data = as_v7(data)
+    if mode != "w":
+        import lzma
+
+        data = gzip.compress(data) if mode == "w:gz" else lzma.compress(data)
+    (tmp_path / "x.bin").write_bytes(data)
+    found = tool.unpack(tmp_path / "x.bin", ["top/a.txt", "other.txt"], tmp_path)
+    assert found["top/a.txt"].read_bytes() == b"one\n" and found["other.txt"].read_bytes() == b"two\n"
+
+
+def as_v7(data):
+    """A tar without the magic word, as before POSIX; each header's checksum made anew."""
+    blocks = [bytearray(data[start : start + 512]) for start in range(0, len(data), 512)]
+    for block in blocks:
+        if block[257:262] == b"ustar":
+            block[257:512] = bytes(255)
+            block[148:156] = b" " * 8
+            block[148:156] = b"%06o\0 " % sum(block)
+    return b"".join(map(bytes, blocks))
+
+
+def test_zips_with_backslashes(tmp_path):
+    data = zipped({"top/a.txt": b"one\n"}).replace(b"top/a.txt", b"top\\a.txt")
+    (tmp_path / "x.zip").write_bytes(data)
+    assert tool.unpack(tmp_path / "x.zip", ["top/a.txt"], tmp_path)["top/a.txt"].read_bytes() == b"one\n"
+
+
+def test_zips_that_python_cannot_unpack(tmp_path):
+    data = bytearray(zipped({"a.txt": b"one\n" * 100}))
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        data[data.index(signature) + offset] = 9  # Deflate64, as Windows writes large files
+    (tmp_path / "x.zip").write_bytes(bytes(data))
+    for call in (lambda: tool.check_archive(tmp_path / "x.zip"), lambda: tool.unpack(tmp_path / "x.zip", ["a.txt"], tmp_path)):
+        with pytest.raises(ToolError, match="x.zip cannot be unpacked here.*another program"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "data, name", [(gzip.compress(b"one\n"), "a.txt.gz"), (b"one\n", "a.txt"), (b"one\n", "a.txt.gz")]
+)
 def test_a_single_file_is_its_own_member(tmp_path, data, name):
     (tmp_path / name).write_bytes(data)
     tool.check_archive(tmp_path / name)

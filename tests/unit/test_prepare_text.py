@@ -56,6 +56,11 @@ def test_perl_scripts_are_found_and_called_as_moses_needs(checkout):
         moses_script(checkout.parent, "tokenizer.perl")
 
 
+@pytest.mark.parametrize("lines", [["a", "", "b"], ["a", "b", ""], ["", ""], [""], []])
+def test_perl_scripts_give_back_empty_lines_wherever_they_are(checkout, lines):
+    assert len(tokeniser("de", moses=checkout)()(lines)) == len(lines)
+
+
 def test_a_tokeniser_that_stops_early_is_noticed(checkout, tmp_path):
     (tmp_path / "in").write_text("a\nSTOP\nb\n")
     with pytest.raises(ToolError, match="in: 3 lines went in and 1 came out"):

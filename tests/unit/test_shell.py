@@ -30,6 +30,17 @@ def test_shellcheck():
     assert done.returncode == 0, done.stdout.decode()[-4000:]
 
 
+def test_an_exported_cdpath_changes_nothing(outside_environment, tmp_path):
+    (tmp_path / "scripts").mkdir()  # what a CDPATH of this folder would find first
+    done = subprocess.run(
+        ["bash", "-c", "source scripts/lib.sh; printf %s \"$ROOT\""],
+        cwd=ROOT,
+        env={**outside_environment, "CDPATH": f"{tmp_path}:."},
+        stdout=subprocess.PIPE,
+    )
+    assert done.returncode == 0 and done.stdout.decode() == str(ROOT)
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_help(script, outside_environment, tmp_path):
     done = subprocess.run(

@@ -34,32 +34,58 @@ def _broken(path: Path, error: Exception) -> ToolError:
     )
 
 
+def _unreadable(path: Path, error: Exception) -> ToolError:
+    return ToolError(f"{path} cannot be unpacked here ({error}): unpack it with another program and pack it anew")
+
+
 def _streams(path: Path) -> Iterator[Tuple[str, object]]:
     """(name, binary stream) of every file in an archive; a file that is no archive is its own only member."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if not entry.is_dir():
+                name = entry.filename.replace("\\", "/")  # as some Windows programs write folders
+                if not name.endswith("/"):
                     with archive.open(entry) as stream:
-                        yield entry.filename, stream
+                        yield name, stream
         return
     opener = _opener(path)
     if opener is None and not tarfile.is_tarfile(path):
         with open(path, "rb") as stream:
-            yield path.name, stream
+            yield _unsuffixed(path), stream
         return
     if opener is not None:
         with opener(path, "rb") as stream:
             block = stream.read(512)
-        if block[257:262] != b"ustar":
+        if not _is_tar_header(block):
             with opener(path, "rb") as stream:
-                yield re.sub(r"\.(gz|bz2|xz)$", "", path.name), stream
+                yield _unsuffixed(path), stream
             return
     # Read as a stream, so that the end of the archive is reached and its checksum compared.
+    links = []
     with tarfile.open(path, "r|*") as archive:
         for entry in archive:
             if entry.isfile():
                 yield entry.name, archive.extractfile(entry)
+            elif entry.islnk():
+                links.append(entry.name)
+    if links:  # a hard link's content stands at an earlier member, to which a stream cannot go back
+        with tarfile.open(path, "r:*") as archive:
+            for name in links:
+                yield name, archive.extractfile(name)
+
+
+def _unsuffixed(path: Path) -> str:
+    """What a compressed file is called inside. Browsers unpack some and leave the name as it was."""
+    return re.sub(r"\.(gz|bz2|xz)$", "", path.name)
+
+
+def _is_tar_header(block: bytes) -> bool:
+    """By its checksum: older formats have no magic word."""
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 def _drain(path: Path) -> None:
@@ -83,6 +109,8 @@ def check_archive(path: Path) -> None:
         _drain(path)
     except (*_BROKEN, OSError) as error:
         raise _broken(path, error) from None
+    except (NotImplementedError, RuntimeError) as error:
+        raise _unreadable(path, error) from None
 
 
 def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
@@ -104,6 +132,8 @@ def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
                     found[member] = place
     except _BROKEN as error:
         raise _broken(path, error) from None
+    except (NotImplementedError, RuntimeError) as error:  # zipfile's words for Deflate64 and for passwords
+        raise _unreadable(path, error) from None
     except OSError as error:
         if error.errno is not None:  # the system's word, as of a full disk; bz2's "invalid data" has no number
             raise
@@ -120,6 +150,7 @@ def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
 # ---------------------------------------------------------------- readers
 
 INVALID = None  # stands for a line that is not UTF-8
+MOST_INVALID = 0.1  # of the pairs of a training text: web text has a few broken lines, another encoding has many
 
 _TITLE = re.compile(r"</?(?:title|description)>")
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>", re.IGNORECASE)
@@ -187,7 +218,7 @@ def write_pairs(
     A training pair that is not UTF-8 is left out and counted in ``notes``; in other subsets it is an error,
     since a test set must never be changed. Empty lines stay (cleaning removes them from the training set).
 
-    Raises :class:`ToolError` where the two sides differ in length.
+    Raises :class:`ToolError` where the two sides differ in length, or the text is in another encoding.
     """
     pairs = 0
     missing = object()
@@ -215,5 +246,11 @@ def write_pairs(
         raise ToolError(
             f"{sides[0].name} has {lengths[0]:,} sentences and {sides[1].name} has {lengths[1]:,}: "
             "they are no translation of each other line by line. Get both files anew, from one source"
+        )
+    bad = notes.get("not UTF-8", 0)
+    if bad > MOST_INVALID * lengths[0]:
+        raise ToolError(
+            f"{sides[0].name} and {sides[1].name}: {bad:,} of {lengths[0]:,} pairs are not UTF-8, so the text is in another "
+            "encoding. Convert both files, for example with iconv -f LATIN1 -t UTF-8"
         )
     return pairs

@@ -314,7 +314,7 @@ class _Run:
         for name, subset in self.subsets.items():
             subsets[name] = {"pairs": kept["pairs"][name], **read["notes"].get(name, {})}
             if name == "train":
-                subsets[name] = {"pairs": kept["pairs"][name], "read": read["pairs"][name]}
+                subsets[name] = {"pairs": kept["pairs"][name], "read": read["pairs"][name] + read["notes"][name].get("not UTF-8", 0)}
                 subsets[name]["dropped or repaired"] = {**read["notes"][name], **kept["dropped"]}
                 continue
             if subset is None:

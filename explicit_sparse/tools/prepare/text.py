@@ -54,7 +54,7 @@ def _perl(script: Path, *options: str) -> Callable[[List[str]], List[str]]:
             raise ToolError("--moses needs perl, which is not installed; without it sacremoses is used") from None
         if done.returncode:
             raise ToolError(f"perl {script} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
-        return done.stdout.decode("utf-8").rstrip("\n").split("\n") if lines else []
+        return done.stdout.decode("utf-8").split("\n")[:-1]  # every line ends with a line feed, an empty one too
 
     return run
 

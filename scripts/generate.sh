@@ -11,6 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 read_run_arguments "$@"
 activate
+own_run_dir
 require_trained
 
 model="$(model_path)"

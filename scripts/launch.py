@@ -7,10 +7,12 @@ The log is appended to, and each launch begins with a line "$ COMMAND", so that 
 Progress is one line that renews itself on a terminal, and a line every 30 seconds in a file.
 When the command succeeds, --result is written, all at once: command, seconds and peak memory.
 When it fails, its last lines and the log's name are shown and its exit status is returned.
+The command ends with this process, and with each process named in EXPLICIT_SPARSE_RUNNERS, however that ends.
 
 Standard library only: this process should cost neither time nor memory beside the training.
 """
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -18,6 +20,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 
@@ -142,13 +145,52 @@ def write_json(value, path):
     os.replace(path + ".partial", path)
 
 
+def is_alive(pid):
+    try:
+        with open("/proc/{}/stat".format(pid), encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"  # dead, and nobody has asked for its status yet
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return not os.path.isdir("/proc/self")  # where there is a /proc, it has spoken
+
+
+def die_with_parent():
+    """Linux: the kernel ends this process with its parent, even where that is killed outright."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):
+        pass
+
+
+def end_with(runners, process):
+    """Ends the command as soon as one of the scripts that it runs for is gone: nobody waits for it then."""
+    while process.poll() is None:
+        if not all(map(is_alive, runners)):
+            process.terminate()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return
+        time.sleep(1)
+
+
 def run(command, log, progress, display):
     """Runs `command`, copies its output to `log` line by line; returns its exit status and its last lines."""
     last_lines = deque(maxlen=5)
     environment = dict(os.environ, PYTHONUNBUFFERED="1")
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
-    )
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+        preexec_fn=die_with_parent,
+    )  # fmt: skip
+    runners = [int(pid) for pid in os.environ.get("EXPLICIT_SPARSE_RUNNERS", "").split()]
+    threading.Thread(target=end_with, args=(runners, process), daemon=True).start()
     # Whoever ends this process means the command.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: process.send_signal(signum))

@@ -31,6 +31,9 @@ export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
 # a CPU. Kept instead; the same numbers.
 export MALLOC_MMAP_MAX_="${MALLOC_MMAP_MAX_:-0}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-1000000000000}"
 
+# The scripts at work, from the one that the user called to this one: scripts/launch.py ends its command with any of them.
+export EXPLICIT_SPARSE_RUNNERS="${EXPLICIT_SPARSE_RUNNERS:-} $$"
+
 # ---------------------------------------------------------------- messages
 
 info() { printf '%s\n' "$*" >&2; }
@@ -177,6 +180,19 @@ PYTHON
 choose_subsets() {
   if (( ${#SUBSETS[@]} == 0 )); then mapfile -t SUBSETS < <(manifest tests); fi
   (( ${#SUBSETS[@]} > 0 )) || die "no test set in $PREPARED/manifest.json"
+}
+
+# own_run_dir: makes this script the only one at work in RUN_DIR, until it and all its children have ended. The scripts
+# that it calls share it. Ends the script where another one is at work there. Call activate first.
+own_run_dir() {
+  [[ "${EXPLICIT_SPARSE_OWNS:-}" == "$RUN_DIR" ]] && return 0
+  mkdir -p -- "$RUN_DIR"
+  # The system drops a lock when the last process that has the file open ends, however it ends.
+  exec {OWNER_FILE}<> "$RUN_DIR/.owner"
+  python -c 'import fcntl, sys; fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)' "$OWNER_FILE" 2> /dev/null ||
+    die "$RUN_DIR is in use by process $(cat "$RUN_DIR/.owner"), or by what it started. Wait for it, or end it"
+  printf '%s on %s\n' "$$" "$(uname -n)" > "$RUN_DIR/.owner"
+  export EXPLICIT_SPARSE_OWNS="$RUN_DIR"
 }
 
 # require_trained: ends the script where training has not finished.

@@ -8,6 +8,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 read_run_arguments "$@"
+activate
+own_run_dir
 
 if [[ ! -f "$PREPARED/manifest.json" ]]; then
   [[ -f "$ROOT/scripts/prepare/$DATASET.sh" ]] ||

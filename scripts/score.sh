@@ -13,6 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 read_run_arguments "$@"
 activate
+own_run_dir
 require_trained
 
 # A chosen subset is looked at, not recorded: run.json speaks of the test sets.

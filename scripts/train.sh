@@ -17,6 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 read_run_arguments "$@"
 activate
+own_run_dir
 
 if (( FORCE == 1 )); then
   rm -rf -- "$RUN_DIR/checkpoints"
@@ -41,6 +42,7 @@ mapfile -t languages < <(manifest source_lang target_lang)
 mkdir -p -- "$RUN_DIR/checkpoints"
 printf '%s\n' "$flags" > "$RUN_DIR/train.flags"
 
+tool resume "$RUN_DIR/checkpoints"
 if [[ -f "$RUN_DIR/checkpoints/checkpoint_last.pt" ]]; then
   step "training $DATASET/$EXPERIMENT, seed $SEED: going on from checkpoint_last.pt (log: $RUN_DIR/train.log)"
 else

@@ -6,6 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+
+from explicit_sparse.tools import checkpoints
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,8 +38,43 @@ class Pipeline:
         return {
             str(path.relative_to(self.run_dir)): path.stat().st_mtime_ns
             for path in self.run_dir.rglob("*")
-            if path.is_file()
+            if path.is_file() and path.name != ".owner"
         }
+
+    def start(self, script):
+        """Calls a script and does not wait: (process, standard error's file)."""
+        errors = self.folder / f"{script}.err"
+        with errors.open("wb") as file:
+            process = subprocess.Popen(
+                ["bash", str(ROOT / "scripts" / f"{script}.sh"), str(self.config)],
+                cwd=self.folder, env=self.environment, stderr=file, stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        return process, errors
+
+    def wait_for_checkpoint(self, process):
+        last = self.run_dir / "checkpoints" / "checkpoint_last.pt"
+        wait_until(lambda: last.exists() or process.poll() is not None)
+        assert last.exists()
+        return last
+
+    def trainings(self):
+        """Numbers of the processes that train in this run's folder, wherever they hang in the tree."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if str(self.run_dir / "checkpoints").encode() in words and not any(b"launch.py" in word for word in words):
+                found.append(int(folder.name))
+        return found
+
+
+def wait_until(condition, seconds=120):
+    limit = time.monotonic() + seconds
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.2)
+    assert condition()
 
 
 @pytest.fixture(scope="session")
@@ -182,6 +220,82 @@ def test_a_stopped_training_goes_on(make_pipeline):
     assert "going on from checkpoint_last.pt" in done.stderr
     log = (pipeline.run_dir / "train.log").read_text()
     assert log.count("$ fairseq-train") == 2 and "Loaded checkpoint" in log.split("$ fairseq-train")[2]
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "kill"])
+def test_a_runner_that_dies_takes_its_training_along(make_pipeline, number):
+    """Only the outermost script gets the signal, as from systemd, or from a user who reads its number off ps."""
+    pipeline = make_pipeline(f"dies-{number}", epochs=400)
+    process, _ = pipeline.start("run")
+    pipeline.wait_for_checkpoint(process)
+    assert pipeline.trainings()
+    process.send_signal(number)
+    process.wait(timeout=20)
+    wait_until(lambda: not pipeline.trainings(), 40)
+    assert not (pipeline.run_dir / "train.json").exists()
+
+
+@needs_proc
+def test_two_runs_never_share_a_folder(make_pipeline):
+    pipeline = make_pipeline("twice", epochs=400)
+    process, _ = pipeline.start("run")
+    try:
+        pipeline.wait_for_checkpoint(process)
+        before = pipeline.trainings()
+        for script in ("run", "train", "average", "generate", "score"):
+            second = pipeline(script)
+            assert second.returncode == 1
+            assert f"error: {pipeline.run_dir} is in use by process {process.pid} on " in second.stderr
+        assert pipeline.trainings() == before and process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not pipeline.trainings(), 40)
+    (pipeline.run_dir / "train.flags").unlink()
+    assert pipeline("train", "--", "--stop-time-hours", "0.0001").returncode == 0  # the lock went with its owner
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut"])
+def test_a_checkpoint_cut_short_does_not_stop_a_run(make_pipeline, damage):
+    pipeline = make_pipeline(f"damaged-{damage}", epochs=2)
+    assert pipeline("train").returncode == 0
+    last = pipeline.run_dir / "checkpoints" / "checkpoint_last.pt"
+    last.write_bytes(b"" if damage == "empty" else last.read_bytes()[:-1000])
+    (pipeline.run_dir / "train.json").unlink()
+    done = pipeline("train")
+    assert done.returncode == 0, done.stderr
+    assert f"{last} was cut short: going on from checkpoint" in done.stderr
+    log = (pipeline.run_dir / "train.log").read_text()
+    assert "Loaded checkpoint" in log.split("$ fairseq-train")[2]
+
+
+def test_a_folder_without_a_whole_checkpoint_begins_anew(make_pipeline):
+    pipeline = make_pipeline("hopeless", epochs=1)
+    (pipeline.run_dir / "checkpoints").mkdir(parents=True)
+    (pipeline.run_dir / "checkpoints" / "checkpoint_last.pt").touch()
+    done = pipeline("train")
+    assert done.returncode == 0, done.stderr
+    assert "holds no whole checkpoint: training begins anew" in done.stderr
+
+
+@pytest.mark.parametrize("updates", [9, 20], ids=["within an epoch", "at another place"])
+def test_a_stopped_training_becomes_the_same_model(make_pipeline, updates):
+    """Bit for bit: fairseq's batches are those that the run would have had."""
+    whole, parts = make_pipeline(f"whole-{updates}", epochs=3), make_pipeline(f"parts-{updates}", epochs=3)
+    assert whole("train").returncode == 0
+    assert parts("train", "--", "--max-update", str(updates)).returncode == 0
+    for name in ("train.json", "train.flags"):
+        (parts.run_dir / name).unlink()
+    assert parts("train").returncode == 0
+    expected, found = (
+        checkpoints.read(pipeline.run_dir / "checkpoints" / "checkpoint3.pt")["model"]
+        for pipeline in (whole, parts)
+    )
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
 def test_an_unknown_configuration_is_answered_with_what_there_is(make_pipeline):

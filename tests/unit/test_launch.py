@@ -67,6 +67,21 @@ def test_a_failure_is_shown_and_leaves_no_result(tmp_path):
     assert not (tmp_path / "x.json").exists()
 
 
+def test_the_command_ends_with_the_scripts_that_it_runs_for(tmp_path):
+    runner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    environment = dict(os.environ, EXPLICIT_SPARSE_RUNNERS=f"{os.getpid()} {runner.pid}")
+    process = subprocess.Popen(
+        [sys.executable, str(LAUNCH), "--log", "x.log", "--", sys.executable, "-c", "import time; time.sleep(60)"],
+        cwd=tmp_path, stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    time.sleep(2)
+    assert process.poll() is None
+    runner.kill()  # and nobody asks for its status: it stays as a zombie
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    runner.communicate()
+
+
 def test_ending_the_launcher_ends_the_command(tmp_path):
     code = "import os, time; print(os.getpid()); time.sleep(60)"
     process = subprocess.Popen(

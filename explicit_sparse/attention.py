@@ -10,6 +10,7 @@ from . import mappings, patterns
 from .config import ALPHA_MAX, ALPHA_MIN, SITES, OptionError, SiteConfig
 from .decoding import CachedMultiheadAttention, Fixed, group_beams, split_beams
 from .kernels import long
+from .kernels.library import is_plain
 
 
 class SparseMultiheadAttention(CachedMultiheadAttention):
@@ -249,7 +250,7 @@ class SparseMultiheadAttention(CachedMultiheadAttention):
         if not possible or config.kernel == "long":
             return possible
         # The rule was measured on a CPU.
-        return key.device.type == "cpu" and long.pays(key.size(0), self._keys_kept(key.size(0)))
+        return is_plain(key) and long.pays(key.size(0), self._keys_kept(key.size(0)))
 
     def _attend_long(self, query, key, value, key_padding_mask, attn_mask, need_weights: bool):
         """Output (T, B, E) as on the ordinary path, to rounding, from the k best scores of each row alone.

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from .alpha_entmax import AlphaEntmax
 from .kernels import short
+from .kernels.library import is_plain
 
 if os.environ.get("EXPLICIT_SPARSE_KERNELS") == "triton":  # only then: importing Triton takes a while
     from .kernels import triton_topk as _fused
@@ -114,7 +115,7 @@ def topk_mask(scores: Tensor, k: int, ties: str = "keep") -> Tensor:
     best = scores.detach().topk(k, dim=-1)  # values, indices: (..., k)
     if ties == "keep":
         return ~(scores < best.values[..., -1:])  # NaN stays, and makes its row NaN as in a softmax
-    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best.indices, True)
+    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best.indices, 1)
 
 
 def nm(scores: Tensor, n: int, m: int) -> Tensor:
@@ -143,7 +144,7 @@ def nm(scores: Tensor, n: int, m: int) -> Tensor:
         padded = F.pad(x.detach(), (0, -size % m), value=NEG_INF)
         groups = padded.view(padded.shape[:-1] + (padded.size(-1) // m, m))  # (..., G, m)
         best = torch.sort(groups, dim=-1, descending=True, stable=True).indices[..., :n]
-        kept = torch.zeros_like(groups, dtype=torch.bool).scatter(-1, best, True)
+        kept = torch.zeros_like(groups, dtype=torch.bool).scatter(-1, best, 1)
         kept = kept | (groups == NEG_INF).any(-1, keepdim=True)  # a cut group stays dense
         return F.softmax(x.masked_fill(~kept.flatten(-2)[..., :size], NEG_INF), dim=-1)
 
@@ -220,11 +221,12 @@ def _rowwise(mapping, scores: Tensor) -> Tensor:
 
     Rows without one are made finite before the mapping and zeroed after it. Zeroing alone
     would keep the output clean, but NaN would still reach the gradients. Such rows are rare:
-    on a CPU it pays to look first, on a GPU looking would make the host wait for the device.
+    on a CPU it pays to look first, on a GPU looking would make the host wait for the device, and a trace would keep
+    what it saw.
     """
     x = _at_least_float32(scores)
     empty = x.detach().amax(-1, keepdim=True) == NEG_INF  # (..., 1)
-    if x.device.type == "cpu" and not empty.any():
+    if is_plain(x) and not empty.any():
         weights = mapping(x)
     else:
         weights = mapping(x.masked_fill(empty, 0.0)).masked_fill(empty, 0.0)
@@ -233,6 +235,8 @@ def _rowwise(mapping, scores: Tensor) -> Tensor:
 
 def _finite(scores: Tensor, name: str) -> Tensor:
     """Refuse NaN and +inf: the sorting algorithms would read outside the row (on CUDA: kill the process)."""
+    if scores.device.type == "cpu" and not is_plain(scores):
+        return scores  # under vmap, in a trace or as a fake tensor there are no numbers to look at
     if not (scores.detach().amax(-1) < float("inf")).all():  # NaN compares False
         raise FloatingPointError(
             "{}: the attention scores hold NaN or +inf, so training has diverged before this layer; "

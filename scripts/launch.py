@@ -138,6 +138,14 @@ def peak_memory_mb():
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
 
 
+def load_average():
+    """How many processes were at work in the last minute, or None where the system does not tell."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None
+
+
 def write_json(value, path):
     with open(path + ".partial", "w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
@@ -220,6 +228,7 @@ def main(argv=None):
     progress = GenerationProgress(args.sentences) if args.sentences else TrainingProgress(args.command)
     shown = " ".join(shlex.quote(word) for word in args.command)
     began = time.monotonic()
+    load = {"start": load_average()}
     with open(args.log, "ab") as log:
         log.write("$ {}\n".format(shown).encode("utf-8"))
         log.flush()
@@ -234,7 +243,9 @@ def main(argv=None):
         return status
     if args.result:
         seconds = round(time.monotonic() - began, 1)
-        write_json({"command": shown, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}, args.result)
+        load["end"] = load_average()
+        result = {"command": shown, "seconds": seconds, "peak_memory_mb": peak_memory_mb(), "load": load}
+        write_json(result, args.result)
     return 0
 
 

@@ -27,8 +27,8 @@ while (( $# > 0 )); do
       DATASETS+=("${2%/}")
       shift
       ;;
-    --seeds)
-      [[ "${2:-}" =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds takes numbers with commas between, not '${2:-}'"
+    --seeds | --seed)
+      [[ "${2:-}" =~ ^[0-9]+(,[0-9]+)*$ ]] || die "$1 takes numbers with commas between, not '${2:-}'"
       SEEDS="$2"
       shift
       ;;
@@ -168,7 +168,7 @@ done
 while (( ${#running[@]} > 0 )); do wait_for_one; done
 trap - INT TERM
 
-finished=()
+finished=() table_failed=0
 for folder in "${folders[@]}"; do
   if [[ -f "$folder/run.json" ]]; then finished+=("$folder/run.json"); fi
 done
@@ -178,10 +178,11 @@ if [[ "${RECIPE:-paper}" != paper ]]; then comparison=(--baseline "dense ($RECIP
 published=()
 for name in "${PUBLISHED[@]}"; do published+=(--published "$name"); done
 if (( ${#finished[@]} > 0 )); then
-  python -m explicit_sparse.tools.table "${finished[@]}" "${comparison[@]}" "${published[@]}" || failed+=("the table")
+  python -m explicit_sparse.tools.table "${finished[@]}" "${comparison[@]}" "${published[@]}" || table_failed=1
 fi
 if (( ${#failed[@]} > 0 )); then
   info "failed, ${#failed[@]} of ${#runs[@]}; the same command tries them again:"
   for name in "${failed[@]}"; do info "  bash scripts/run.sh $name"; done
   exit 1
 fi
+if (( table_failed == 1 )); then die "the runs are finished, but their table could not be made (see above)"; fi

@@ -11,6 +11,11 @@ import zlib
 from pathlib import Path
 from typing import Optional, Tuple
 
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
 HERE = Path(__file__).parent
 NAMES = ("short", "long")
 
@@ -30,6 +35,26 @@ def load(name: str, folder: Path = HERE) -> Tuple[Optional[ctypes.CDLL], str]:
     if source.exists() and built_from & 0xFFFFFFFF != zlib.crc32(source.read_bytes()):
         return None, "it was built from another version of {}; run scripts/setup.sh --force".format(source.name)
     return loaded, ""
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether this is an ordinary tensor whose memory holds its numbers, and nothing watches what is done with it.
+
+    Only then may a kernel read the memory, or a branch depend on the numbers. Subclasses, fake and meta tensors, vmap,
+    tracing, torch.compile, dispatch modes and forward-mode differentiation go through torch's operations.
+    """
+    return (
+        type(x) in (Tensor, Parameter)
+        and x.device.type == "cpu"
+        and x.layout is torch.strided
+        and not x.is_neg()
+        and not torch.jit.is_tracing()
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        and not torch._C._functorch.is_legacy_batchedtensor(x)  # autograd.grad with is_grads_batched
+        and torch._C._len_torch_dispatch_stack() == 0
+        and forward_ad._current_level < 0
+    )
 
 
 def status() -> str:

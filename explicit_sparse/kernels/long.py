@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .library import load
+from .library import is_plain, load
 
 NEG_INF = float("-inf")
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # scores at a time: a core's cache, and enough to fill a GPU
@@ -194,7 +194,7 @@ def largest(x: Tensor, k: int) -> Tuple[Tensor, Tensor]:
     Returns:
         Values and places, (..., k). The place of a number that is -inf is any.
     """
-    if _library is None or x.device.type != "cpu" or x.dtype != torch.float32:
+    if _library is None or not is_plain(x) or x.dtype != torch.float32:
         values, places = _largest_by_blocks(x, k)
         return values, places.int()
     values = x.new_empty(x.shape[:-1] + (k,))

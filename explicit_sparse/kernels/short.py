@@ -14,9 +14,8 @@ import ctypes
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from .library import load
+from .library import is_plain, load
 
 _library, _ = load("short")
 if _library is not None:
@@ -34,7 +33,7 @@ def takes(scores: Tensor, k: int) -> bool:
     """Whether :func:`topk_softmax` is there for these scores, and faster than torch's operations."""
     return (
         _library is not None
-        and scores.device.type == "cpu"
+        and is_plain(scores)
         and scores.dtype in _forward
         and scores.size(-1) <= MAX_KEYS
         and k <= MAX_K
@@ -51,7 +50,7 @@ def topk_softmax(scores: Tensor, k: int, exactly: bool) -> Tensor:
 
     Returns:
         Weights (..., S), contiguous. A row of only ``-inf`` gives zeros with zero gradients; NaN or +inf makes
-        its row NaN. Can be differentiated once.
+        its row NaN.
     """
     if torch.is_grad_enabled() and scores.requires_grad:
         return _TopkSoftmax.apply(scores, k, exactly)
@@ -78,9 +77,10 @@ class _TopkSoftmax(torch.autograd.Function):
         return weights
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_weights):
         (weights,) = ctx.saved_tensors
+        if torch.is_grad_enabled() or not is_plain(grad_weights):  # a second derivative, or many gradients at once
+            return weights * (grad_weights - (weights * grad_weights).sum(-1, keepdim=True)), None, None
         grad_weights = grad_weights.contiguous()
         grad_scores = torch.empty_like(weights)
         size = weights.size(-1)

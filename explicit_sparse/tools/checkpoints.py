@@ -44,7 +44,7 @@ def read(path: Path) -> Dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of file formats that it then refuses
-            state = torch.load(path, map_location="cpu")
+            state = torch.load(path, map_location="cpu", weights_only=hasattr(torch.serialization, "add_safe_globals"))
     except Exception as error:  # torch raises many kinds for what is no checkpoint
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ToolError(f"{path}: cannot be read as a checkpoint, truncated or not one ({reason[:200]})") from error

@@ -21,6 +21,7 @@ import torch
 import explicit_sparse
 from explicit_sparse.compat import as_namespace
 from explicit_sparse.config import SparseAttentionConfig
+from explicit_sparse.kernels import library
 
 from . import checkpoints, files, machine
 from .command import ToolError, command
@@ -45,7 +46,9 @@ def read_train_log(lines):
     """
     curve, speeds, free_memory = {}, [], []
     parameters = memory = seconds = None
+    launches = 0
     for line in lines:
+        launches += line.startswith("$ ")
         parameters = number_in(PARAMETERS, line) or parameters
         memory = number_in(GPU_MEMORY, line) or memory
         match = LOG_RECORD.search(line)
@@ -75,6 +78,7 @@ def read_train_log(lines):
         "updates": points[-1]["update"],
         "epochs": points[-1]["epoch"],
         "seconds": seconds,
+        "launches": launches,
         "tokens_per_second": round(statistics.median(speeds), 1),
         "best_valid_loss": min(losses, default=None),
         "peak_memory_mb": round(1024 * (memory - min(free_memory))) if memory and free_memory else None,
@@ -171,7 +175,10 @@ def assemble(run_dir, config, system, seed, model, prepared):
             "generate": command_in(run_dir / f"generate-{first}.log"),
         },
         "versions": machine.versions(),
+        "commit": machine.commit(),
+        "kernels": library.status(),
         "hardware": hardware(),
+        "load": launched.get("load"),
         "options": read_options(model),
         "parameters": parameters,
         "train": train,

@@ -1,5 +1,7 @@
 """Every configuration is understood by fairseq and the plugin, keeps all sentences, and says how it is run."""
 
+import gzip
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -45,6 +47,30 @@ def loaded(request):
     return load(
         [path for path in CONFIGS if request.param == "paper" or path.parent.name not in few], RECIPE=request.param
     )
+
+
+RECORDED = json.loads(gzip.decompress((ROOT / "tests" / "data" / "configurations.json.gz").read_bytes()))
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4, 8])
+@pytest.mark.parametrize("recipe", ["paper", "fairseq"])
+def test_every_value_of_every_recipe_is_the_recorded_one(recipe, gpus):
+    """A slip of the hand in a learning rate, a beam or a k is seen here. A change on purpose is recorded anew."""
+    expected = {
+        ROOT / "configs" / f"{entry['config']}.sh": entry
+        for entry in RECORDED
+        if (entry["recipe"], entry["gpus"]) == (recipe, gpus) and "error" not in entry
+    }
+    assert len(expected) > 10
+    found = load(list(expected), RECIPE=recipe, CUDA_VISIBLE_DEVICES=",".join(map(str, range(gpus))))
+    for path, (_, system, flags) in found.items():
+        recorded = expected[path]
+        assert system == recorded["system"], path
+        assert flags == {name: recorded[name.lower()] for name in flags}, path
+
+
+def test_every_configuration_is_recorded():
+    assert {entry["config"] for entry in RECORDED} == {f"{path.parent.name}/{path.stem}" for path in CONFIGS}
 
 
 def test_flags_are_fairseqs_and_the_plugins(loaded):

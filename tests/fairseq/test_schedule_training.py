@@ -44,7 +44,7 @@ def seen(monkeypatch):
 
 @pytest.mark.slow
 def test_k_at_each_update_of_a_training_and_none_of_it_in_validation(toy_data, toy_flags, tmp_path, seen, caplog):
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO"), caplog.at_level("INFO", logger="fairseq"):  # the report's command quietens fairseq
         train(toy_data, toy_flags["train"], tmp_path, *SCHEDULE, "--max-update", 20, "--update-freq", 2, "--log-interval", 1)
     expected = Schedule(6, 8, 0.2, seed=7)
     in_training = [call for call in seen if call[1]]

@@ -98,7 +98,7 @@ def main(argv=None):
     args.out = args.out.resolve()
     aside = args.out.parent / f".{args.out.name}.work"
     with locked(args.out.parent / f".{args.out.name}.lock"):
-        if manifest.of_ours(args.out, "demo") is not None and not args.force:
+        if manifest.of_ours(args.out, "demo", replace=args.force) is not None and not args.force:
             info(f"{args.out}: prepared before")
         else:
             try:

@@ -220,7 +220,7 @@ def write_pairs(
 
     Raises :class:`ToolError` where the two sides differ in length, or the text is in another encoding.
     """
-    pairs = 0
+    pairs = bad = 0
     missing = object()
     readers = [read_side(side, reader, notes) for side in sides]
     lengths = [0, 0]
@@ -236,6 +236,7 @@ def write_pairs(
                     "Test and validation files are not repaired: get the original file"
                 )
             notes["not UTF-8"] = notes.get("not UTF-8", 0) + 1
+            bad += 1
             continue
         if not training and not all(pair):
             notes["empty line kept"] = notes.get("empty line kept", 0) + 1
@@ -247,7 +248,6 @@ def write_pairs(
             f"{sides[0].name} has {lengths[0]:,} sentences and {sides[1].name} has {lengths[1]:,}: "
             "they are no translation of each other line by line. Get both files anew, from one source"
         )
-    bad = notes.get("not UTF-8", 0)
     if bad > MOST_INVALID * lengths[0]:
         raise ToolError(
             f"{sides[0].name} and {sides[1].name}: {bad:,} of {lengths[0]:,} pairs are not UTF-8, so the text is in another "

@@ -40,13 +40,14 @@ def versions(moses: Optional[Path]) -> Dict[str, str]:
     return found
 
 
-def of_ours(folder: Path, dataset: str) -> Optional[Dict[str, Any]]:
+def of_ours(folder: Path, dataset: str, replace: bool) -> Optional[Dict[str, Any]]:
     """The manifest of a folder that was prepared for this data set; None where there is no folder, or an empty one.
 
-    Whoever makes a folder anew removes the old one. So this is also the check that nothing else is in it.
+    Args:
+        replace: whether the folder is to be made anew, and the old one with all that is in it removed.
 
     Raises:
-        ToolError: for a folder with anything in it that preparing the data set did not write.
+        ToolError: for another folder; with ``replace`` also for one that somebody has put something into.
     """
     if folder.is_file():
         raise ToolError(f"{folder} is a file: choose another --out")
@@ -62,7 +63,7 @@ def of_ours(folder: Path, dataset: str) -> Optional[Dict[str, Any]]:
     if content["dataset"] != dataset:
         raise ToolError(f"{folder} holds the data set {content['dataset']}, not {dataset}: {away}")
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in WRITTEN)
-    if foreign:
+    if foreign and replace:
         raise ToolError(f"{folder} holds {', '.join(foreign[:3])}, which preparing {dataset} did not write: {away}")
     return content
 

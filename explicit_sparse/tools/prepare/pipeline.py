@@ -54,7 +54,7 @@ def prepare(dataset: Dataset, out: Path, options: Options, force: bool = False) 
     with locked(out.parent / f".{out.name}.lock"):
         work = out.parent / f".{out.name}.work"
         recipe = _recipe(dataset, options)
-        before = manifest.of_ours(out, dataset.name)
+        before = manifest.of_ours(out, dataset.name, replace=force)
         if before is not None and not force:
             _check_same(before, recipe, out)
             shutil.rmtree(work, ignore_errors=True)

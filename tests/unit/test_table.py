@@ -10,6 +10,7 @@ import sacrebleu
 from table_runs import GOOD, POOR, REFERENCE, make_run, write_reference
 
 from explicit_sparse.tools.table import __main__ as table
+from explicit_sparse.tools.table import by_length
 
 
 @pytest.fixture
@@ -453,3 +454,37 @@ def test_a_run_older_than_an_option_had_its_default(tmp_path, run_table, fails):
 def test_unknown_baseline(tmp_path, fails):
     two_systems(tmp_path)
     assert "--baseline softmax: no run of that system; there are dense, top-k 8" in fails("--baseline", "softmax")
+
+
+# ---- by length ----
+
+
+def test_buckets_hold_their_ends():
+    lengths = [1, 10, 11, 20, 21, 30, 31, 50, 51, 200, 0]
+    assert by_length.buckets(lengths) == {
+        "1-10": [0, 1, 10], "11-20": [2, 3], "21-30": [4, 5], "31-50": [6, 7], "51-": [8, 9],
+    }  # fmt: skip
+    assert by_length.buckets([5, 60]) == {"1-10": [0], "51-": [1]}
+
+
+def test_bleu_by_length_is_sacrebleus_on_those_sentences(tmp_path, capsys):
+    runs = [make_run(tmp_path, "dense", hypotheses=POOR), make_run(tmp_path, "top-k 8", hypotheses=GOOD)]
+    prepared = tmp_path / "prepared" / "toy"
+    (prepared / "tok").mkdir()
+    sources = ["wort " * length for length in (3, 12, 10, 40, 11, 4)]
+    (prepared / "tok" / "test.de").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    (prepared / "manifest.json").write_text('{"source_lang": "de"}', encoding="utf-8")
+    command = [*map(str, runs), "--by-length", "--paired", "none", "--data-root", str(tmp_path / "prepared")]
+    assert table.main([*command, "--format", "json"]) == 0
+    systems = json.loads(capsys.readouterr().out)["tables"][0]["systems"]
+    for system, hypotheses in zip(systems, (POOR, GOOD)):
+        for name, numbers in (("1-10", [0, 2, 5]), ("11-20", [1, 4]), ("31-50", [3])):
+            expected = sacrebleu.BLEU().corpus_score([hypotheses[i] for i in numbers], [[REFERENCE[i] for i in numbers]]).score
+            assert system["bleu of " + name]["mean"] == pytest.approx(expected)
+    assert table.main(command) == 0
+    printed = capsys.readouterr().out
+    assert "toy: BLEU by tokens of the source, toy2024" in printed and "1-10: 3, 11-20: 2, 31-50: 1" in printed
+
+    (prepared / "tok" / "test.de").write_text("too short\n", encoding="utf-8")
+    assert table.main(command) == 1
+    assert "test.de has 1 lines, but" in capsys.readouterr().err

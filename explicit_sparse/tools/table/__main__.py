@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence
 
 from . import plot
+from .by_length import add_bleu_by_length
 from .formats import FORMATS
 from .published import PUBLISHED_FILE, read_figures, select
 from ..command import ToolError, command
@@ -69,6 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep finished significance tests in this JSON file and take them from it: "
         "such a table can be made again without the references",
     )
+    add("--by-length", action="store_true", help="also BLEU by the length of the source; needs the prepared data")
     add(
         "--speeds-from",
         metavar="SEEDS",
@@ -104,6 +106,8 @@ def tabulate(arguments: argparse.Namespace) -> List[Table]:
         best_first=arguments.sort == "bleu",
     )
     tables = build_tables(runs, comparison)
+    if arguments.by_length:
+        add_bleu_by_length(tables, comparison.data_root)
     tables[0].notes.extend(notes)
     return tables
 

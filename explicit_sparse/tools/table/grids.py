@@ -5,6 +5,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence
 
+from .by_length import NAME as BLEU_OF
 from .published import Figure
 from .summary import SIGNIFICANT, Measure, Row, Table
 
@@ -27,7 +28,8 @@ def make_grids(tables: Sequence[Table]) -> List[Grid]:
     grids = []
     for _, group in itertools.groupby(tables, key=lambda table: table.dataset):
         of_dataset = list(group)
-        grids += map(_score_grid, of_dataset)
+        for table in of_dataset:
+            grids += [_score_grid(table), _length_grid(table)]
         grids.append(_cost_grid(of_dataset[0]))  # training costs the same whatever the test set
     return [grid for grid in grids if len(grid.headings) > 1]
 
@@ -43,6 +45,17 @@ def _fill(title: str, columns: Sequence[_Column], rows: Sequence[Row], notes: Li
     filled = [[column.cell(row) for column in columns] for row in rows]
     kept = [i for i in range(len(columns)) if i == 0 or any(cells[i] != _NONE for cells in filled)]
     return Grid(title, [columns[i].heading for i in kept], [[cells[i] for i in kept] for cells in filled], notes)
+
+
+def _length_grid(table: Table) -> Grid:
+    """BLEU by length of the source, where it was asked for."""
+    names = list(dict.fromkeys(name for row in table.rows for name in row.measures if name.startswith(BLEU_OF)))
+    columns = [_Column("system", lambda row: row.system)]
+    columns += [
+        _Column(name[len(BLEU_OF) :], lambda row, name=name: _mean(row.measures.get(name))) for name in names
+    ]
+    rows = [row for row in table.rows if row.runs]
+    return _fill(f"{table.dataset}: BLEU by tokens of the source, {table.test_name}", columns, rows, [])
 
 
 def _score_grid(table: Table) -> Grid:

@@ -126,7 +126,7 @@ def _run_tests(
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
-    reference = _read_reference(baseline, subset, data_root)
+    reference = read_reference(baseline, subset, data_root)
     # The scorer has already looked at the text; force only silences a warning about tokenised text.
     metric = BLEU(references=[reference], force=True, **settings)
     named = [(str(run.path), texts[run.path]) for run in [baseline, *systems]]
@@ -146,7 +146,8 @@ def _run_tests(
     ]
 
 
-def _read_reference(run: Run, subset: str, data_root: Path) -> List[str]:
+def read_reference(run: Run, subset: str, data_root: Path) -> List[str]:
+    """The reference that a run was scored with. Raises ToolError where it is not there, or is another."""
     path = data_root / run.scores(subset)["reference"]
     if not path.is_file():
         raise ToolError(

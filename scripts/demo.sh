@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole project in a quarter of an hour: dense and top-k attention side by side on real text, with a BLEU table.
+# The whole project in ten minutes: dense and top-k attention side by side on real text, with a BLEU table.
 #
 #   bash scripts/demo.sh [--seed N] [--force]
 #
@@ -59,7 +59,7 @@ show_translations() {
   done
 }
 
-step "demo: about 12 minutes on two cores, after an installation of one to five minutes the first time"
+step "demo: about ten minutes on two cores, after an installation of one to five minutes the first time"
 if (( $(nproc 2> /dev/null || echo 2) < 2 )); then info "this machine has one core: expect twice the time"; fi
 bash "$ROOT/scripts/setup.sh"
 activate

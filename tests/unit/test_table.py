@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 import sacrebleu
-from table_runs import GOOD, POOR, REFERENCE, make_run, write_reference
+from table_runs import GOOD, POOR, REFERENCE, change, make_run, write_reference
 
 from explicit_sparse.tools.table import __main__ as table
 from explicit_sparse.tools.table import by_length
@@ -454,6 +454,35 @@ def test_a_run_older_than_an_option_had_its_default(tmp_path, run_table, fails):
 def test_unknown_baseline(tmp_path, fails):
     two_systems(tmp_path)
     assert "--baseline softmax: no run of that system; there are dense, top-k 8" in fails("--baseline", "softmax")
+
+
+# ---- fields of a wrong kind ----
+
+
+@pytest.mark.parametrize(
+    "field, value, complaint",
+    [
+        ("test__test__bleu__ci", "1.23", "'test.test.bleu.ci' is '1.23', not a number"),
+        ("support", [8.0, 6.9, 8.0], "'support' is '[8.0, 6.9, 8.0]', not an object"),
+        ("support__cross__support", "8", "'support.cross.support' is '8', not a number"),
+        ("hardware", "a laptop", "'hardware' is 'a laptop', not an object"),
+        ("train__curve", "falls", "'train.curve' is 'falls', not a list"),
+        ("train__curve", [3, 2, 1], "'train.curve[0].update' is missing"),
+        ("train__curve", [{"update": 1, "valid_loss": "low"}], "'train.curve[0].valid_loss' is 'low', not a number"),
+        ("system", "top-k\n8", "a line break or control character"),
+        ("system", "\x1b[2Jdense", "a line break or control character"),
+        ("test__test__bleu__score", True, "not a number"),
+        ("test__test__bleu__score", float("nan"), "not a number"),
+    ],
+)
+def test_a_field_of_a_wrong_kind_is_named(tmp_path, capsys, field, value, complaint):
+    path = make_run(tmp_path, "dense")
+    run = json.loads(path.read_text())
+    change(run, field.split("__"), value)
+    path.write_text(json.dumps(run))
+    assert table.main([str(path), "--paired", "none"]) == 1
+    printed = capsys.readouterr().err
+    assert complaint in printed and str(path) in printed and printed.count("\n") == 1
 
 
 # ---- by length ----

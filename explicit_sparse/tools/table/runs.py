@@ -34,7 +34,8 @@ _REQUIRED_OF_TEST = {
 }
 _NUMBERS = ("train.tokens_per_second", "train.peak_memory_mb", "train.best_valid_loss")
 _NUMBERS_OF_TEST = ("chrf.score", "tokenised_bleu.score", "decode_tokens_per_second")
-_PLAIN = {dict: "an object", str: "a text", int: "a whole number", float: "a number"}
+_OPTIONAL = {"support": dict, "hardware": dict, "train.curve": list}
+_PLAIN = {dict: "an object", list: "a list", str: "a text", int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True)
@@ -153,10 +154,15 @@ def read_run(path: Path) -> Run:
             "use the version that recorded the run, or record it again"
         )
     _check(path, data, _REQUIRED, _NUMBERS)
+    _check_optional(path, data)
     if not data["test"]:
         raise ToolError(f"{path}: no test set was scored: run the scoring step")
     for subset, scores in data["test"].items():
         _check(path, scores, _REQUIRED_OF_TEST, _NUMBERS_OF_TEST, f"test.{subset}.")
+        interval = look_up(scores, "bleu.ci")  # its half-width, or its two ends
+        ends = interval if isinstance(interval, list) and len(interval) == 2 else [interval]
+        if interval is not None and not all(_is(end, float) for end in ends):
+            raise ToolError(f"{path}: 'test.{subset}.bleu.ci' is {interval!r}, not a number")
     return Run(path, data)
 
 
@@ -201,10 +207,23 @@ def _check(path: Path, data: Any, required: Dict[str, type], numbers: Sequence[s
             raise ToolError(f"{path}: the field {prefix + key!r} is missing: truncated? Record the run again")
         if not _is(value, kind):
             raise ToolError(f"{path}: {prefix + key!r} is {value!r}, not {_PLAIN[kind]}")
+        if kind is str and not value.isprintable():
+            raise ToolError(f"{path}: {prefix + key!r} is {value!r}: a line break or control character in a name")
     for key in numbers:
         value = look_up(data, key)
         if value is not None and not _is(value, float):
             raise ToolError(f"{path}: {prefix + key!r} is {value!r}, not a number")
+
+
+def _check_optional(path: Path, data: Dict[str, Any]) -> None:
+    """What need not be there, but is read where it is."""
+    for key, kind in _OPTIONAL.items():
+        value = look_up(data, key)
+        if value is not None and not _is(value, kind):
+            raise ToolError(f"{path}: {key!r} is {str(value)[:60]!r}, not {_PLAIN[kind]}")
+    _check(path, data, {}, [f"support.{site}.support" for site in data.get("support") or {}])
+    for number, point in enumerate(look_up(data, "train.curve") or []):
+        _check(path, point, {"update": int}, ["train_loss", "valid_loss", "valid_bleu"], f"train.curve[{number}].")
 
 
 def _is(value: Any, kind: type) -> bool:

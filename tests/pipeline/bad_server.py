@@ -1,4 +1,4 @@
-"""A web server on localhost that serves a folder, and fails as told: dropped connections, 404, web pages."""
+"""A web server on localhost that serves a folder, and fails as told: dropped connections, 404, web pages, nothing at all."""
 
 import contextlib
 import http.server
@@ -29,6 +29,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self._answer(200, b"<!DOCTYPE html><html>Please log in</html>", "text/html")
         if kind == "page":
             return self._answer(200, b"\n<!doctype HTML><html>Not found, but 200</html>", "application/octet-stream")
+        if kind == "empty":
+            return self._answer(200, b"", "application/gzip")
+        if kind == "nothing":
+            return self._answer(204, b"", "application/gzip")
+        if kind == "xml":
+            return self._answer(200, b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "application/xml")
+        if kind == "elsewhere":
+            return self._answer(302, b"", "text/plain", {"Location": "nowhere:at all"})
+        if kind == "mad":
+            return self._answer(200, path.read_bytes(), "application/gzip", length="many")
+        if kind == "endless":
+            return self._answer(200, path.read_bytes() * 100, "application/gzip")
         if kind == "gone" or not path.is_file():
             return self._answer(404, b"not here", "text/plain")
         data = path.read_bytes()
@@ -44,15 +56,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
         self._answer(206 if start else 200, data[start:], "application/gzip", headers)
 
-    def _answer(self, status, data, kind, headers=(), send=None):
+    def _answer(self, status, data, kind, headers=(), send=None, length=None):
         self.send_response(status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Length", length or str(len(data)))
         for name, value in dict(headers).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data[:send])
-        if send is not None:
+        if send is not None or length is not None:
             self.close_connection = True
 
     def log_message(self, *arguments):

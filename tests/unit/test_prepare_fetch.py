@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from explicit_sparse.tools.prepare import fetch as tool
-from explicit_sparse.tools.prepare.datasets import DATASETS, Archive, Copy
 from explicit_sparse.tools.command import ToolError
+from explicit_sparse.tools.prepare import fetch as tool
+from explicit_sparse.tools.prepare.__main__ import main as prepare_main
+from explicit_sparse.tools.prepare.datasets import DATASETS, Archive, Copy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pipeline"))
 from bad_server import serving  # noqa: E402
 from original_archives import tgz  # noqa: E402
 
-DATA = tgz({"a.txt": bytes(range(256)) * 40})
+MEMBER = "a.txt"
+DATA = tgz({MEMBER: bytes(range(256)) * 40})
 SHA256 = hashlib.sha256(DATA).hexdigest()
 
 
@@ -95,6 +97,57 @@ def test_no_mirror_left_says_what_happened_with_each(server, tmp_path):
     message = str(error.value)
     assert "/gone/a.tgz: HTTP 404" in message and "/portal/a.tgz: answers with a web page" in message
     assert "--from FOLDER" in message
+
+
+@pytest.mark.parametrize(
+    "kind, complaint",
+    [
+        ("empty", "is empty"),
+        ("nothing", "is empty"),
+        ("xml", "has no train.txt: not the archive"),
+        ("elsewhere", "nowhere:at all"),
+        ("endless", "offers .* bytes instead of"),
+    ],
+)
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "unverified"])
+def test_what_is_no_archive_is_never_kept(server, tmp_path, monkeypatch, kind, complaint, verify):
+    """No checksum is known, as of a third of the archives; the next mirror is asked, and the next call begins anew."""
+    monkeypatch.setattr(tool, "PAUSE", 0.0)
+    size = len(DATA) if kind == "endless" else None
+    if size and not verify:
+        pytest.skip("a size is not held against a file that is taken unverified")
+    bad = archive(server, kind, bytes=size)
+    with pytest.raises(ToolError, match=complaint):
+        tool.fetch(bad, tmp_path / "kept", verify=verify, members=["train.txt"])
+    assert leftovers(tmp_path / "kept") == []
+    both = archive(server, kind, "files", bytes=size)
+    path, copy = tool.fetch(both, tmp_path / "kept", verify=verify, members=[MEMBER])
+    assert path.read_bytes() == DATA and "/files/" in copy.url
+
+
+def test_a_kept_file_without_the_members_is_fetched_again(server, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "a.tgz").write_bytes(b"<Error>try later</Error>")
+    path, _ = tool.fetch(archive(server, "files"), tmp_path / "kept", members=[MEMBER])
+    assert path.read_bytes() == DATA
+
+
+def test_a_mad_length_is_ignored(server, tmp_path):
+    path, _ = tool.fetch(archive(server, "mad", sha256=SHA256), tmp_path / "kept")
+    assert path.read_bytes() == DATA
+
+
+def test_a_refused_connection_is_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(tool.time, "sleep", lambda seconds: pytest.fail("waited for nobody"))
+    with pytest.raises(ToolError, match="refused"):
+        tool.fetch(Archive((Copy("http://127.0.0.1:9/a.tgz"),)), tmp_path / "kept", ["http://127.0.0.1:9"])
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        prepare_main(["multi30k.de-en", "--from", str(tmp_path / "typo"), "--out", str(tmp_path / "out")])
+    assert f"--from {tmp_path / 'typo'}: there is no such folder" in capsys.readouterr().err
 
 
 def test_nobody_there(tmp_path, monkeypatch):

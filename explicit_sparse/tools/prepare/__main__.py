@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import List, Optional
 
-from .datasets import DATASETS
 from ..command import command, fail
+from .datasets import DATASETS
 from .errors import DISK_FULL, disk_full_message
+from .fetch import is_url
 from .parallel import default_workers
 from .pipeline import Options, prepare
 from .segment import BPE
@@ -78,6 +79,9 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         parsed.vocab_size = 0 if parsed.bpe == "none" else dataset.vocab_size
     if parsed.vocab_size < (0 if parsed.bpe == "none" else 1):
         parser.error(f"--vocab-size must be positive, not {parsed.vocab_size}")
+    for origin in parsed.origins:
+        if not is_url(origin) and not Path(origin).is_dir():
+            parser.error(f"--from {origin}: there is no such folder")
     if parsed.workers < 1:
         parser.error(f"--workers must be positive, not {parsed.workers}")
     return parsed

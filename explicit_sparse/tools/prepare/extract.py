@@ -113,6 +113,19 @@ def check_archive(path: Path) -> None:
         raise _unreadable(path, error) from None
 
 
+def _is_member(name: str, member: str) -> bool:
+    """Whether a file of an archive is the one wanted: folders before a member's name do not matter."""
+    return f"/{name}".endswith(f"/{member}") or name == member.split("/")[-1]
+
+
+def missing_members(path: Path, members: Sequence[str], named: str) -> List[str]:
+    """Which of the members an archive does not hold; a file that is no archive is its own, by the name it should have."""
+    names = [name for name, _ in _streams(path)]
+    if names == [_unsuffixed(path)]:
+        names = [_unsuffixed(Path(named))]
+    return [member for member in members if not any(_is_member(name, member) for name in names)]
+
+
 def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
     """Extract the named members in one pass; returns where each is. Folders before a member's name do not matter.
 
@@ -124,7 +137,7 @@ def unpack(path: Path, members: Sequence[str], folder: Path) -> Dict[str, Path]:
         for name, stream in _streams(path):
             seen.append(name)
             for member in members:
-                if member not in found and (f"/{name}".endswith(f"/{member}") or name == member.split("/")[-1]):
+                if member not in found and _is_member(name, member):
                     place = folder / str(len(found)) / member.split("/")[-1]
                     place.parent.mkdir(parents=True)
                     with open(place, "wb") as out:

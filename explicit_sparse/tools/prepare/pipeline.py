@@ -162,10 +162,18 @@ class _Run:
     def _available(self, part: Part, local: Dict[Archive, Path], inputs: Dict[str, Dict[str, Any]]) -> Part:
         """The part itself, or the one to use instead where its files cannot be had."""
         try:
-            for archive in (part.archive, part.target_archive or part.archive):
+            target_archive = part.target_archive or part.archive
+            for archive in (part.archive, target_archive):
                 if archive not in local:
+                    wanted = [(part.archive, part.source), (target_archive, part.target)]
                     folder = self.out.parent / ".downloads" / self.dataset.name
-                    path, copy = fetch(archive, folder, self.options.origins, self.options.verify)
+                    path, copy = fetch(
+                        archive,
+                        folder,
+                        self.options.origins,
+                        self.options.verify,
+                        [member for place, member in wanted if place == archive],
+                    )
                     local[archive] = path
                     inputs[copy.name] = {
                         "name": copy.name,

@@ -36,8 +36,8 @@ from .sentences import (
     what_is_wrong,
 )
 from ..command import ToolError, command
-from .models import System, alpha_course, load_systems
 from .alignment import GoldLinks, read_gold
+from .models import System, alpha_course, load_systems
 
 _EPILOG = """\
 examples:

@@ -8,8 +8,8 @@ from typing import FrozenSet, List, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from .statistics import join_words
 from ..command import ToolError
+from .statistics import join_words
 
 Links = FrozenSet[Tuple[int, int]]
 

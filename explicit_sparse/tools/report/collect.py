@@ -9,9 +9,9 @@ from torch import Tensor
 from explicit_sparse.mappings import NEG_INF
 
 from . import statistics as stats
-from .sentences import Batch, symbols
-from .models import System
 from .alignment import align
+from .models import System
+from .sentences import Batch, symbols
 
 BINS = 20
 

@@ -5,9 +5,9 @@ import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .statistics import KINDS
 from .glyphs import fonts_for
 from .numbers import file_name
+from .statistics import KINDS
 
 # Okabe and Ito's colours: told apart by readers with colour-blindness too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")

@@ -6,12 +6,12 @@ import torch
 
 from explicit_sparse.config import SITES
 
-from . import statistics as stats
-from .collect import Collection
-from .sentences import Sentence, symbols
 from ..command import ToolError
-from .models import System
+from . import statistics as stats
 from .alignment import ErrorRate, GoldLinks, as_links, write_pharaoh
+from .collect import Collection
+from .models import System
+from .sentences import Sentence, symbols
 
 AVERAGE = "average"
 

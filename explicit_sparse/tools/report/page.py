@@ -4,9 +4,9 @@ import base64
 from pathlib import Path
 from typing import Any, Dict, List
 
+from ..command import ToolError
 from . import figures
 from .statistics import COMPARISON, KINDS, ROLES, TAIL_K
-from ..command import ToolError
 
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
+from ..command import ToolError, command
+from ..files import writing
 from . import plot
 from .by_length import add_bleu_by_length
 from .formats import FORMATS
 from .published import PUBLISHED_FILE, read_figures, select
-from ..command import ToolError, command
-from ..files import writing
 from .runs import find_runs
 from .significance import METHODS, ResultStore
 from .summary import Comparison, Table, build_tables

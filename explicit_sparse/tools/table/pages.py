@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 from typing import List, Optional, Sequence
 
+from ..command import ToolError
 from . import plot
 from . import __main__ as table
 from .formats import FORMATS
-from ..command import ToolError
 
 ROOT = Path(__file__).resolve().parents[3]
 _BEGIN = re.compile(r"^<!-- table: (.*) -->$")

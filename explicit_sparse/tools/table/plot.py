@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from .published import system_key
 from ..command import ToolError
+from .published import system_key
 from .summary import Row, Table
 
 # Okabe and Ito's colours: told apart by readers with colour-blindness too.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...config import OPTIONS
-from .published import Figure, for_dataset, system_key
 from ..command import ToolError
+from .published import Figure, for_dataset, system_key
 from .runs import Run, look_up
 from .significance import METHOD_NAMES, ResultStore, compare_with_baseline
 

@@ -189,7 +189,15 @@ own_run_dir() {
   mkdir -p -- "$RUN_DIR"
   # The system drops a lock when the last process that has the file open ends, however it ends.
   exec {OWNER_FILE}<> "$RUN_DIR/.owner"
-  python -c 'import fcntl, sys; fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)' "$OWNER_FILE" 2> /dev/null ||
+  python - "$OWNER_FILE" << 'PYTHON' ||
+import fcntl, sys
+try:
+    fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit(1)
+except OSError:
+    pass  # a file system without locks, as some network folders are
+PYTHON
     die "$RUN_DIR is in use by process $(cat "$RUN_DIR/.owner"), or by what it started. Wait for it, or end it"
   printf '%s on %s\n' "$$" "$(uname -n)" > "$RUN_DIR/.owner"
   export EXPLICIT_SPARSE_OWNS="$RUN_DIR"

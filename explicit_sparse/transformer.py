@@ -1,4 +1,4 @@
-"""fairseq's Transformer with sparse attention: only the ``build_*`` hooks, no copied forward.
+"""fairseq's Transformer with sparse attention: the ``build_*`` hooks, and what beam search needs to share keys.
 
 The attention modules are built sparse from the start, never built dense and replaced: the random
 numbers of the initialisation stay those of the stock model.

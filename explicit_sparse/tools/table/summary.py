@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ...config import OPTIONS
 from ..command import ToolError
 from .published import Figure, for_dataset, system_key
 from .runs import Run, look_up
@@ -143,6 +142,15 @@ def _group_systems(runs: Sequence[Run]) -> Dict[str, List[Run]]:
     return {system: sorted(group, key=lambda run: run.seed) for system, group in systems.items()}
 
 
+def _option(run: Run, name: str) -> Any:
+    """A run older than an option ran with what is now its default."""
+    if name in run.data["options"]:
+        return run.data["options"][name]
+    from ...config import OPTIONS  # loads torch, for seconds: only where runs differ in age
+
+    return OPTIONS.get(name)
+
+
 def _check_same_system(one: Run, other: Run) -> None:
     if one.data["experiment"] != other.data["experiment"]:
         raise ToolError(
@@ -150,8 +158,7 @@ def _check_same_system(one: Run, other: Run) -> None:
             f"{other.data['experiment']}, have the same label {one.system!r}: give each its own SYSTEM"
         )
     for name in sorted({*one.data["options"], *other.data["options"]}):
-        # A run older than an option ran with what is now its default.
-        values = [run.data["options"].get(name, OPTIONS.get(name)) for run in (one, other)]
+        values = [_option(run, name) for run in (one, other)]
         if values[0] != values[1]:
             raise ToolError(
                 f"{one.path} and {other.path}: both are {one.system!r}, but {name} is {values[0]} in one and "

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import IO, Any, Iterator
+from typing import IO, Any, Dict, Iterator
 
 from .command import ToolError
 
@@ -63,6 +63,21 @@ def read_json(path: Path) -> Any:
         raise ToolError(f"{path}: not valid JSON ({error}): truncated?") from error
     except OSError as error:
         raise ToolError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def read_object(path: Path, *fields: str) -> Dict[str, Any]:
+    """Read a JSON object that has these fields.
+
+    Raises:
+        ToolError: if it is not there, holds something else, or lacks one.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ToolError(f"{path}: holds no JSON object; is it the right file?")
+    missing = [field for field in fields if field not in value]
+    if missing:
+        raise ToolError(f"{path}: has no field {', '.join(map(repr, missing))}; is it the right file?")
+    return value
 
 
 def sha256(path: Path) -> str:

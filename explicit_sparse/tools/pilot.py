@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable
 
 from . import machine
 from .command import ToolError, command
-from .files import read_json, write_json
+from .files import read_object, write_json
 
 VALIDATION = re.compile(r"\| valid \| (\{.*\})\s*$")
 
@@ -76,7 +76,7 @@ def main(argv=None) -> None:
     args = parser.parse_args(argv)
     if bool(args.logs) == bool(args.show):
         parser.error("give logs, or --show FILE")
-    pilot = read_json(args.show) if args.show else collect(args.logs)
+    pilot = read_object(args.show, "runs") if args.show else collect(args.logs)
     if args.json:
         write_json(args.json, pilot)
     sys.stdout.write(as_markdown(pilot))

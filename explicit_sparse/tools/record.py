@@ -148,12 +148,12 @@ def _if_there(path):
 def assemble(run_dir, config, system, seed, model, prepared):
     """Returns the content of run.json as a dictionary. Raises ToolError where a step of the run is missing."""
     train, parameters = read_train_log(open_lines(run_dir / "train.log"))
-    launched = files.read_json(run_dir / "train.json")
+    launched = files.read_object(run_dir / "train.json", "command", "peak_memory_mb")
     if train["peak_memory_mb"] is None:
         train["peak_memory_mb"] = launched["peak_memory_mb"]
     averaged = _if_there(run_dir / "average.json") if model.name == "average.pt" else {}
-    target = files.read_json(prepared / "manifest.json")["target_lang"]
-    scores = files.read_json(run_dir / "scores.json")
+    target = files.read_object(prepared / "manifest.json", "target_lang")["target_lang"]
+    scores = files.read_object(run_dir / "scores.json")
     for subset, entry in scores.items():
         entry.update(
             hypotheses=f"{subset}.hyp",

@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from .command import command
+from .command import ToolError, command
 from .files import writing
 
 LAST = "checkpoint_last.pt"
@@ -26,6 +26,8 @@ def is_whole(path: Path) -> bool:
 
 def mend(folder: Path) -> None:
     """Replace a cut checkpoint_last.pt by the newest whole checkpoint; leave a whole one alone."""
+    if not folder.is_dir():
+        raise ToolError(f"{folder}: no such folder")
     last = folder / LAST
     if not last.exists() or is_whole(last):
         return

@@ -18,7 +18,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 
 from .command import ToolError, command
-from .files import read_json, sha256, write_json, writing
+from .files import read_object, sha256, write_json, writing
 
 HYPOTHESIS = re.compile(r"^H-(\d+)\t[^\t]*\t(.*)$")
 SUBWORD_NMT = re.compile(r"@@( |$)")
@@ -134,7 +134,7 @@ def score_subset(log_lines, prepared, subset, bootstrap=1000, tokenize=None, com
     (scores, detokenised hypotheses, tokenised hypotheses)
         scores as in the "test" part of run.json, without the files' names
     """
-    manifest = read_json(prepared / "manifest.json")
+    manifest = read_object(prepared / "manifest.json", "target_lang", "bpe", "tokenizer", "lowercase", "subsets")
     language = manifest["target_lang"]
     raw = read_lines(prepared / "ref" / f"{subset}.{language}")
     tokens = read_lines(prepared / "tok" / f"{subset}.{language}")
@@ -198,7 +198,7 @@ def main(argv=None):
     parser.add_argument("--show", type=Path, metavar="JSON", help="only print scores written earlier")
     args = parser.parse_args(argv)
     if args.show:
-        for subset, scores in read_json(args.show).items():
+        for subset, scores in read_object(args.show).items():
             print(report(subset, scores))
         return
     if not args.logs or not args.prepared:

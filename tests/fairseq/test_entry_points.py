@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import explicit_sparse
-from explicit_sparse.tools import convert, support
+from explicit_sparse.tools import checkpoints, convert, support
 
 USER_DIR = Path(explicit_sparse.__file__).resolve().parent
 pytestmark = pytest.mark.slow
@@ -142,6 +142,22 @@ def test_support_counts_what_the_model_used(trained, toy_data, capsys):
         assert sparse[site]["density"] == pytest.approx(2 / sparse[site]["allowed"], rel=0.2)
     assert 1.5 < sparse["decoder-self"]["support"] < 2  # the first query of a sentence has one key, the others two
     assert len(sparse["cross"]["layers"]) == 1
+
+
+@pytest.mark.parametrize("mapping", ["entmax", "rela", "sparsemax"])
+def test_a_dense_model_starts_another_mapping(trained, toy_data, toy_flags, tmp_path, mapping):
+    """fairseq takes every parameter of the converted file, and the dense ones are in it untouched."""
+    start = tmp_path / "start.pt"
+    assert convert.main([str(trained["stock"]), str(start), "--to", "sparse", "--attention-mapping", mapping]) == 0
+    dense, state = (checkpoints.read(path)["model"] for path in (trained["stock"], start))
+    assert all(torch.equal(state[name], dense[name]) for name in dense)
+    assert bool(set(state) - set(dense)) == (mapping != "sparsemax")
+    in_process.call(
+        "train", toy_data, "--user-dir", USER_DIR, *toy_flags["train"], "--attention-mapping", mapping, "--cpu",
+        "--max-update", 2, "--save-dir", tmp_path / "run", "--finetune-from-model", start,
+    )  # fmt: skip
+    trained_on = checkpoints.read(tmp_path / "run" / "checkpoint_last.pt")["model"]
+    assert trained_on.keys() == state.keys()
 
 
 def test_support_refuses_a_model_without_sparse_attention(trained, toy_data, capsys):

@@ -3,6 +3,7 @@
 import argparse
 import ast
 import logging
+from typing import Iterable, Mapping, Optional
 
 import torch
 
@@ -39,22 +40,29 @@ if hasattr(torch.serialization, "add_safe_globals"):
 EVALUATED = ("adaptive_softmax_cutoff", "adaptive_input_cutoff", "character_filters")
 
 
+def no_literal(options: Mapping, names: Iterable[str]) -> Optional[str]:
+    """What is wrong with the first of these options that fairseq would run as Python and is no plain value, or None."""
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, str) and value:
+            try:
+                ast.literal_eval(value)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                return "its option {} is {!r}, which fairseq would run as Python; only plain numbers and lists are taken".format(
+                    name, value[:80]
+                )
+    return None
+
+
 def check_literals(options) -> None:
     """Refuse a model's options that fairseq would run as Python, such as those of a stranger's checkpoint.
 
     Raises:
         OptionError: naming the option and its value.
     """
-    for name in EVALUATED:
-        value = getattr(options, name, None)
-        if isinstance(value, str) and value:
-            try:
-                ast.literal_eval(value)
-            except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-                raise OptionError(
-                    "{} is {!r}: only plain numbers and lists are taken here, since fairseq runs this option "
-                    "as Python".format(name, value[:80])
-                ) from error
+    wrong = no_literal(vars(options), EVALUATED)
+    if wrong:
+        raise OptionError("the model cannot be built: " + wrong)
 
 
 def as_namespace(options):

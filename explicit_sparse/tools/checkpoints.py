@@ -1,13 +1,12 @@
 """fairseq's checkpoint files, as all tools read and write them."""
 
-import ast
 import warnings
 from pathlib import Path
 from typing import Any, Dict, Mapping
 
 import torch
 
-from explicit_sparse import compat  # noqa: F401  lets torch load fairseq's checkpoints with its check on
+from explicit_sparse import compat  # also lets torch load fairseq's checkpoints with its check on
 
 from .command import ToolError
 from .files import writing
@@ -51,7 +50,9 @@ def read(path: Path) -> Dict[str, Any]:
     if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
         raise ToolError(f"{path}: not a fairseq checkpoint: it has no entry 'model'")
     for options in _groups(state):
-        check_literals(options, path)
+        wrong = compat.no_literal(options, EVALUATED)
+        if wrong:
+            raise ToolError(f"{path}: {wrong}. Do not use this checkpoint unless you know who made it")
     return state
 
 
@@ -59,24 +60,6 @@ def write(state: Dict[str, Any], path: Path) -> None:
     """Write a checkpoint that appears under its name only when it is whole."""
     with writing(path, "wb") as file:
         torch.save(state, file)
-
-
-def check_literals(options: Mapping[str, Any], path: Path) -> None:
-    """Refuse options that fairseq evaluates and that are not plain numbers, lists and words.
-
-    Raises:
-        ToolError: naming the option and its value.
-    """
-    for name in EVALUATED:
-        value = options.get(name)
-        if isinstance(value, str) and not value.startswith("${"):  # that is OmegaConf's way to name another option
-            try:
-                ast.literal_eval(value or "None")
-            except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-                raise ToolError(
-                    f"{path}: its option {name} is {value[:80]!r}, which fairseq would run as Python; only plain numbers "
-                    "and lists are taken. Do not use this checkpoint unless you know who made it"
-                ) from error
 
 
 def _groups(state: Dict[str, Any]):

@@ -57,7 +57,7 @@ def main(argv=None) -> None:
 
 
 def to_sparse(state: dict, topk: Optional[int] = None, mapping: Optional[str] = None) -> None:
-    """Make a checkpoint of fairseq's Transformer, or a dense or top-k one of ours, one of ours with another mapping, in place.
+    """Give a checkpoint of fairseq's Transformer, or a dense or top-k one of ours, another mapping of ours, in place.
 
     Args:
         topk: keys kept; where neither it nor a mapping is given, 0, which is dense.
@@ -84,6 +84,8 @@ def _new_parameters(state: dict, sites: Dict[str, SiteConfig]) -> Dict[str, Tens
         if not name.endswith("attn.out_proj.weight"):
             continue
         site = "cross" if "encoder_attn" in attention else part.split(".")[-1] + "-self"
+        if sites[site].mapping not in ("entmax", "rela"):
+            continue
         module = SparseMultiheadAttention(
             weight.size(0),
             _entries(state)[part.split(".")[-1] + "_attention_heads"],

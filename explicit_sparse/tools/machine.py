@@ -1,4 +1,4 @@
-"""What a number depends on besides the code: versions, hardware, load, commit. Standard library only."""
+"""What a number depends on besides the code: versions, hardware, commit. Standard library only."""
 
 import os
 import platform
@@ -37,14 +37,6 @@ def cpu_name() -> str:
     except OSError:
         names = []
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def load() -> Optional[float]:
-    """How many processes were at work on average in the last minute; None where the system does not tell."""
-    try:
-        return round(os.getloadavg()[0], 2)
-    except (AttributeError, OSError):
-        return None
 
 
 def commit() -> Optional[str]:

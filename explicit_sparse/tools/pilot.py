@@ -7,8 +7,6 @@ A log's name is its run's, its folder's the learning rate.
 """
 
 import argparse
-import json
-import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, Iterable
@@ -16,19 +14,12 @@ from typing import Any, Dict, Iterable
 from . import machine
 from .command import ToolError, command
 from .files import read_object, write_json
-
-VALIDATION = re.compile(r"\| valid \| (\{.*\})\s*$")
-
+from .train_log import records
 
 def read_log(lines: Iterable[str]) -> Dict[int, float]:
     """{update: validation loss} of one training."""
-    losses = {}
-    for line in lines:
-        match = VALIDATION.search(line)
-        if match:
-            values = json.loads(match.group(1))
-            losses[int(values["valid_num_updates"])] = float(values["valid_loss"])
-    return losses
+    valid = [values for kind, values in records(lines) if kind == "valid"]
+    return {int(values["valid_num_updates"]): float(values["valid_loss"]) for values in valid}
 
 
 def collect(logs: Iterable[Path]) -> Dict[str, Any]:

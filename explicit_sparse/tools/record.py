@@ -8,7 +8,6 @@ support.json; and the model for its options. Speeds are target tokens a second: 
 lines, which validation does not slow down; in decoding fairseq-generate's own figure.
 """
 import argparse
-import json
 import os
 import re
 import statistics
@@ -25,10 +24,10 @@ from explicit_sparse.kernels import library
 
 from . import checkpoints, files, machine
 from .command import ToolError, command
+from .train_log import records
 
 ROOT = Path(explicit_sparse.__file__).resolve().parent.parent
 
-LOG_RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 GPU_MEMORY = re.compile(r"total memory = ([\d.]+) GB")
 TRANSLATED = re.compile(r"Translated [\d,]+ sentences \([\d,]+ tokens\) in ([\d.]+)s \([\d.]+ sentences/s, ([\d.]+) tokens/s\)")
@@ -46,15 +45,12 @@ def read_train_log(lines):
     """
     curve, speeds, free_memory = {}, [], []
     parameters = memory = seconds = None
-    launches = 0
+    lines = list(lines)
+    launches = sum(line.startswith("$ ") for line in lines)
     for line in lines:
-        launches += line.startswith("$ ")
         parameters = number_in(PARAMETERS, line) or parameters
         memory = number_in(GPU_MEMORY, line) or memory
-        match = LOG_RECORD.search(line)
-        if not match:
-            continue
-        kind, values = match.group(1), json.loads(match.group(2))
+    for kind, values in records(lines):
         if kind == "train_inner":
             speeds.append(float(values["wps"]))
             if "gb_free" in values:

@@ -1,14 +1,11 @@
 """Training schedules of top-k through fairseq's trainer: its updates, processes, checkpoints and log."""
-import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from in_process import call
+from two_processes import train_over_gloo
 
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.schedule import Schedule
@@ -97,7 +94,7 @@ def test_training_after_the_softmax_and_translating_before_it(toy_data, toy_flag
 
 
 SPY = '''
-import os, sys
+import sys
 sys.path.insert(0, {root!r})
 import explicit_sparse
 from explicit_sparse.schedule import Schedule
@@ -107,7 +104,7 @@ keys_kept = Schedule.keys_kept
 def spy(self, k, keys, update):
     kept = keys_kept(self, k, keys, update)
     if keys == 100:
-        with open("rank" + os.environ["SPY_RANK"], "a") as file:
+        with open("rank" + sys.argv[sys.argv.index("--distributed-rank") + 1], "a") as file:
             print(update, kept, file=file)
     return kept
 
@@ -120,31 +117,10 @@ def test_two_processes_draw_the_same(tmp_path, toy_data, toy_flags):
     user_dir = tmp_path / "spy"
     user_dir.mkdir()
     (user_dir / "__init__.py").write_text(SPY.format(root=str(USER_DIR.parent)))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    processes = []
-    for rank in range(2):
-        command = [
-            sys.executable, "-m", "fairseq_cli.train", toy_data, "--user-dir", user_dir, "--save-dir", "checkpoints",
-            "--cpu", "--distributed-world-size", 2, "--distributed-rank", rank, "--distributed-num-procs", 2,
-            "--nprocs-per-node", 2, "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-no-spawn",
-            "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--topk", 2, "--max-update", 12,
-            "--topk-dense-share", 0.5, "--no-progress-bar", *toy_flags["train"],
-        ]  # fmt: skip
-        environment = dict(os.environ, OMP_NUM_THREADS="1", SPY_RANK=str(rank))
-        processes.append(
-            subprocess.Popen(
-                list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-                cwd=tmp_path, env=environment,
-            )
-        )  # fmt: skip
-    try:
-        logs = [process.communicate(timeout=240)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], logs[0][-3000:]
+    train_over_gloo(
+        tmp_path, toy_data, "--topk", 2, "--max-update", 12, "--topk-dense-share", 0.5, *toy_flags["train"],
+        user_dir=user_dir,
+    )  # fmt: skip
     draws = [set((tmp_path / f"rank{rank}").read_text().splitlines()) for rank in range(2)]
     assert draws[0] == draws[1]
     assert len(draws[0]) >= 12 and len({line.split()[1] for line in draws[0]}) == 2

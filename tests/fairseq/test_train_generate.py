@@ -1,13 +1,10 @@
 """Training, averaging, translating and scoring through fairseq's own entry points."""
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from in_process import call
+from two_processes import train_over_gloo
 
 from explicit_sparse.attention import SparseMultiheadAttention
 from explicit_sparse.tools import average, score
@@ -88,39 +85,14 @@ def test_overrides_change_k_when_translating(generate, monkeypatch):
     assert max(seen) == 1
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["auto", "long"])
 def test_two_processes_over_gloo(tmp_path, toy_data, toy_flags, kernel):
     """Two processes, each on half of the data, from a folder outside the clone, agree on the model."""
-    port = free_port()
-    processes = []
-    for rank in range(2):
-        command = [
-            sys.executable, "-m", "fairseq_cli.train", toy_data, "--user-dir", USER_DIR, "--save-dir", "checkpoints",
-            "--cpu", "--distributed-world-size", 2, "--distributed-rank", rank, "--distributed-num-procs", 2,
-            "--nprocs-per-node", 2, "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-no-spawn",
-            "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--topk", 2, "--max-epoch", 2,
-            "--attention-kernel", kernel, "--no-progress-bar", *toy_flags["train"],
-        ]  # fmt: skip
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        processes.append(
-            subprocess.Popen(
-                list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-                cwd=tmp_path, env=dict(environment, OMP_NUM_THREADS="1"),
-            )
-        )  # fmt: skip
-    try:
-        logs = [process.communicate(timeout=240)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], logs[0][-3000:]
+    logs = train_over_gloo(
+        tmp_path, toy_data, "--topk", 2, "--max-epoch", 2, "--attention-kernel", kernel, *toy_flags["train"],
+        user_dir=USER_DIR,
+    )  # fmt: skip
     for rank, log in enumerate(logs):
         assert f"distributed init (rank {rank})" in log
     assert torch.load(tmp_path / "checkpoints" / "checkpoint2.pt", map_location="cpu")["model"]

@@ -79,6 +79,14 @@ def test_a_folder_that_is_not_there_is_made(tmp_path):
 
 
 @pytest.mark.parametrize("name", checkpoints.EVALUATED)
+def test_no_option_that_fairseq_evaluates_names_another(name, tmp_path):
+    """OmegaConf would put the other's text in its place, unseen."""
+    torch.save({"model": {}, "cfg": {"model": {name: "${model.other}", "other": "print()"}}}, tmp_path / "a.pt")
+    with pytest.raises(ToolError, match=name):
+        checkpoints.read(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("name", checkpoints.EVALUATED)
 def test_no_option_that_fairseq_evaluates_holds_code(name, tmp_path):
     marker = tmp_path / "ran"
     code = f"__import__('pathlib').Path({str(marker)!r}).touch()"
@@ -90,7 +98,7 @@ def test_no_option_that_fairseq_evaluates_holds_code(name, tmp_path):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("value", ["(0.9, 0.98)", "[1000, 2000]", "1000,2000", "6", "", None, 6, "${optimization.lr}"])
+@pytest.mark.parametrize("value", ["(0.9, 0.98)", "[1000, 2000]", "1000,2000", "6", "", None, 6])
 def test_plain_values_pass(value, tmp_path):
     checkpoints.read(good(tmp_path / "a.pt", adam_betas=value))
 

@@ -322,7 +322,8 @@ class _Run:
         for name, subset in self.subsets.items():
             subsets[name] = {"pairs": kept["pairs"][name], **read["notes"].get(name, {})}
             if name == "train":
-                subsets[name] = {"pairs": kept["pairs"][name], "read": read["pairs"][name] + read["notes"][name].get("not UTF-8", 0)}
+                left_out = read["notes"][name].get("not UTF-8", 0)
+                subsets[name] = {"pairs": kept["pairs"][name], "read": read["pairs"][name] + left_out}
                 subsets[name]["dropped or repaired"] = {**read["notes"][name], **kept["dropped"]}
                 continue
             if subset is None:
